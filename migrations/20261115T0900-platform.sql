@@ -1,0 +1,92 @@
+-- The ground both areas stand on: who may ask, what was asked once, how often, and what time it is.
+
+create table platform.token (
+  id          text primary key,
+  hash        bytea not null unique,           -- sha256 of the token; the token itself is shown once and not kept
+  name        text not null,
+  scopes      text[] not null check (cardinality(scopes) > 0),
+  workspace   text,                            -- '*' is all, null is none
+  account     text,
+  created_at  timestamptz not null,
+  expires_at  timestamptz,
+  revoked_at  timestamptz
+);
+
+create table platform.clock (
+  one          boolean primary key default true check (one),
+  offset_ms    bigint not null default 0,      -- service time minus real time; only ever raised
+  moving_to    timestamptz,                    -- where a move under way is going
+  moving_until timestamptz                     -- real time; a mover that stops renewing this is dead
+);
+insert into platform.clock default values;
+
+-- The sliding window of each bucket: the accepted requests of the last 60 s, oldest first.
+create table platform.rate_window (
+  bucket    text primary key,
+  hits      timestamptz[] not null,
+  admitted  integer not null                   -- how many the last decision let in
+) with (fillfactor = 60);
+alter table platform.rate_window alter column hits set storage plain;
+
+create function platform.slide_window(hits timestamptz[], wanted integer, quota integer, span interval, out kept timestamptz[], out admitted integer)
+language plpgsql as $$
+declare
+  -- Read here, under the row lock. Never before the newest hit, should the machine's clock step back.
+  moment   timestamptz := greatest(clock_timestamp(), hits[cardinality(hits)]);
+  expired  integer := 0;
+begin
+  while expired < cardinality(hits) and hits[expired + 1] < moment - span loop
+    expired := expired + 1;
+  end loop;
+  kept := hits[expired + 1 :];
+  admitted := least(wanted, quota - cardinality(kept));
+  if admitted > 0 then
+    kept := kept || array_fill(moment, array[admitted]);
+  end if;
+end $$;
+
+-- Decides many requests together. Buckets are taken in order, so that two deciders never wait for each other in a ring.
+create function platform.admit(buckets text[], wanted integer[], quota integer, span interval)
+returns table (bucket text, admitted integer, remaining integer, seconds_until_free double precision)
+language plpgsql as $$
+begin
+  -- Off the durable path: a database crash may forget the last moments of counting, and nothing else.
+  perform set_config('synchronous_commit', 'off', true);
+  return query
+    insert into platform.rate_window as w (bucket, hits, admitted)
+    select r.bucket, array_fill(clock_timestamp(), array[least(r.wanted, quota)]), r.wanted
+    from unnest(buckets, wanted) as r (bucket, wanted)
+    order by r.bucket
+    on conflict on constraint rate_window_pkey do update
+      set (hits, admitted) = (select s.kept, s.admitted from platform.slide_window(w.hits, excluded.admitted, quota, span) as s)
+    returning w.bucket, least(w.admitted, quota), quota - cardinality(w.hits),
+      extract(epoch from w.hits[1] + span - clock_timestamp())::double precision;
+end $$;
+
+-- One row per Idempotency-Key in use, claimed in the transaction of the intent it protects.
+create table platform.idempotency_key (
+  scope        text not null,                  -- whose key: the token's binding, the method and the path
+  key          text not null,
+  fingerprint  bytea not null,                 -- keyed hash of the parsed body
+  intent       text not null,                  -- id of the recorded work this key stands for
+  leased_until timestamptz,                    -- real time; while it lasts the first request is running
+  status       integer,
+  body         bytea,                          -- the first final answer, to the byte
+  created_at   timestamptz not null,           -- service time: keys expire by the moved clock
+  primary key (scope, key)
+);
+create index idempotency_key_age on platform.idempotency_key (created_at);
+
+-- A live worker. Its lease number fences it: once the row is gone, its late settlements are refused.
+create table platform.worker (
+  id        text primary key,
+  lease     bigint generated always as identity,
+  lock_key  bigint not null,                   -- session advisory lock held as long as the process lives
+  beat_at   timestamptz not null default clock_timestamp()
+);
+
+-- How often a job was taken from a dead worker. A job that kills its worker each time must not live for ever.
+create table platform.freed_job (
+  job_id  bigint primary key,
+  times   integer not null
+);

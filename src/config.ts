@@ -1,0 +1,249 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { parseEnv } from 'node:util'
+import { parseCron } from './platform/cron.ts'
+import { isZone } from './platform/time.ts'
+import { isToken } from './platform/token.ts'
+import type { VaultKey } from './platform/vault.ts'
+
+export type Config = {
+  readonly mode: 'sandbox' | 'live'
+  readonly host: string
+  readonly port: number
+  /** Absent: the embedded PostgreSQL of the data dir. */
+  readonly databaseUrl: string | undefined
+  /** For session locks when DATABASE_URL goes through a transaction pooler. */
+  readonly databaseUrlSession: string | undefined
+  readonly dataDir: string
+  readonly timeZone: string
+  readonly bootstrapToken: string | undefined
+  readonly provider: {
+    readonly name: (typeof providerNames)[number]
+    readonly secretKey: string | undefined
+    readonly baseUrl: string | undefined
+    readonly timeoutMs: number
+  }
+  readonly answerWithinMs: number
+  readonly sandboxPort: number
+  /** Newest first. Empty: made and kept in the data dir. */
+  readonly webhookSecrets: readonly string[]
+  /** Newest first. Empty: made and kept in the data dir. */
+  readonly vaultKeys: readonly VaultKey[]
+  /** Part of the path of `/api/billing/hints/…`; absent switches that route off. */
+  readonly hintSecret: string | undefined
+  readonly cancelLeadSeconds: number
+  readonly dunningDays: readonly number[]
+  readonly catchUpPeriods: number
+  readonly schedule: { readonly training: string; readonly prediction: string; readonly aggregation: string }
+  readonly logLevel: (typeof logLevels)[number]
+}
+
+const providerNames = ['sandbox', 'stripe', 'toss', 'portone'] as const
+const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
+
+/** Every problem of the environment at once, so that an operator mends them in one go. */
+export class ConfigError extends Error {
+  readonly problems: readonly string[]
+
+  constructor(problems: readonly string[]) {
+    super(
+      `The environment needs ${problems.length === 1 ? 'a change' : `${problems.length} changes`}:\n  - ${problems.join('\n  - ')}`,
+    )
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+type Environment = Record<string, string | undefined>
+
+/** Reads the process environment, completed by a `.env` file in the working folder if there is one. */
+export function loadConfig(environment: Environment = process.env, folder = process.cwd()): Config {
+  const file = resolve(folder, '.env')
+  const fromFile = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
+  const problems = liveKeysIn(fromFile)
+  if (problems.length > 0) throw new ConfigError(problems)
+  return readConfig({ ...fromFile, ...environment })
+}
+
+/** Turns an environment into the one frozen configuration, or refuses it with all of its problems. */
+export function readConfig(environment: Environment): Config {
+  const problems: string[] = []
+  const read = reader(environment, problems)
+
+  const mode = read.oneOf('MODE', ['sandbox', 'live'] as const, 'sandbox')
+  const providerName = read.oneOf('PAYMENT_PROVIDER', providerNames, 'sandbox')
+  const config: Config = {
+    mode,
+    host: read.text('HOST') ?? '127.0.0.1',
+    port: read.integer('PORT', 8080, 0, 65_535),
+    databaseUrl: read.url('DATABASE_URL', ['postgres:', 'postgresql:']),
+    databaseUrlSession: read.url('DATABASE_URL_SESSION', ['postgres:', 'postgresql:']),
+    dataDir: resolve(read.text('RANKLEDGER_DATA') ?? '.data'),
+    timeZone: read.checked('TZ_DEFAULT', isZone, 'an IANA time zone such as Asia/Seoul') ?? 'UTC',
+    bootstrapToken: read.checked(
+      'BOOTSTRAP_TOKEN',
+      (text) => isToken(text, mode === 'live' ? 'live' : 'test'),
+      'a token made by `rankledger token create --print-only` for this mode',
+    ),
+    provider: {
+      name: providerName,
+      secretKey: read.text('PROVIDER_SECRET_KEY'),
+      baseUrl: read.url('PROVIDER_BASE_URL', ['http:', 'https:']),
+      timeoutMs: read.integer(
+        'PROVIDER_TIMEOUT_MS',
+        providerName === 'sandbox' ? 3_000 : 60_000,
+        100,
+        600_000,
+      ),
+    },
+    answerWithinMs: read.integer('ANSWER_WITHIN_MS', 15_000, 100, 600_000),
+    sandboxPort: read.integer('SANDBOX_PORT', 0, 0, 65_535),
+    webhookSecrets: read.list('WEBHOOK_SECRETS'),
+    vaultKeys: readVaultKeys(read.list('VAULT_KEYS'), problems),
+    hintSecret: read.checked(
+      'HINT_SECRET',
+      (text) => /^[\w-]{32,128}$/.test(text),
+      '32 to 128 of A-Za-z0-9_-',
+    ),
+    cancelLeadSeconds: read.integer('CANCEL_LEAD_SECONDS', 60, 0, 86_400),
+    dunningDays: readDunningDays(read.text('DUNNING_DAYS'), problems),
+    catchUpPeriods: read.integer('CATCH_UP_PERIODS', 1, 0, 120),
+    schedule: {
+      training: read.checked('SCHEDULE_TRAINING', isCron, cronForm) ?? '30 3 * * *',
+      prediction: read.checked('SCHEDULE_PREDICTION', isCron, cronForm) ?? '30 4 * * *',
+      aggregation: read.checked('SCHEDULE_AGGREGATION', isCron, cronForm) ?? '30 0 * * *',
+    },
+    logLevel: read.oneOf('LOG_LEVEL', logLevels, 'info'),
+  }
+  problems.push(...unsafe(config))
+  if (problems.length > 0) throw new ConfigError(problems)
+  return Object.freeze(config)
+}
+
+/** What is well formed on its own but wrong together. */
+function unsafe(config: Config): string[] {
+  const problems: string[] = []
+  const needs = (missing: boolean, sentence: string) => missing && problems.push(sentence)
+
+  if (config.databaseUrl) {
+    const why = 'with DATABASE_URL, because two machines must not make up different ones'
+    needs(config.vaultKeys.length === 0, `VAULT_KEYS is required ${why}.`)
+    needs(config.webhookSecrets.length === 0, `WEBHOOK_SECRETS is required ${why}.`)
+  }
+  if (config.provider.name !== 'sandbox') {
+    needs(
+      !config.provider.secretKey,
+      `PROVIDER_SECRET_KEY is required with PAYMENT_PROVIDER=${config.provider.name}.`,
+    )
+  }
+  if (config.mode === 'live') {
+    needs(
+      !config.databaseUrl,
+      'DATABASE_URL is required with MODE=live: the embedded database is for development.',
+    )
+    needs(
+      config.provider.name === 'sandbox',
+      'PAYMENT_PROVIDER=sandbox takes no real money; choose another with MODE=live.',
+    )
+    needs(
+      isTestKey(config.provider.secretKey),
+      'PROVIDER_SECRET_KEY is a test key; MODE=live needs the live one.',
+    )
+    needs(config.vaultKeys.length === 0 && !config.databaseUrl, 'VAULT_KEYS is required with MODE=live.')
+    needs(
+      config.webhookSecrets.length === 0 && !config.databaseUrl,
+      'WEBHOOK_SECRETS is required with MODE=live.',
+    )
+  } else {
+    needs(
+      isLiveKey(config.provider.secretKey),
+      'PROVIDER_SECRET_KEY is a live key; use it with MODE=live only.',
+    )
+  }
+  return problems
+}
+
+function isLiveKey(key: string | undefined): boolean {
+  return key !== undefined && /^(?:(?:sk|rk)_live_|live_g?sk_)/.test(key)
+}
+
+function isTestKey(key: string | undefined): boolean {
+  return key !== undefined && /^(?:(?:sk|rk)_test_|test_g?sk_)/.test(key)
+}
+
+function liveKeysIn(file: Environment): string[] {
+  return Object.entries(file)
+    .filter(([, value]) => isLiveKey(value?.trim()))
+    .map(
+      ([name]) =>
+        `${name} in .env is a live provider key; live keys come from the environment only, so remove it.`,
+    )
+}
+
+const cronForm = 'five cron fields such as "30 3 * * *"'
+
+function isCron(text: string): boolean {
+  return parseCron(text) !== undefined
+}
+
+function readVaultKeys(entries: readonly string[], problems: string[]): VaultKey[] {
+  const keys = entries.map((entry) => {
+    const match = /^(\d{1,9}):([A-Za-z0-9+/_-]+={0,2})$/.exec(entry)
+    const key = Buffer.from(match?.[2] ?? '', 'base64')
+    return { version: Number(match?.[1] ?? Number.NaN), key }
+  })
+  const malformed = keys.some(({ version, key }) => Number.isNaN(version) || key.length !== 32)
+  if (malformed)
+    problems.push('VAULT_KEYS must be a comma list of <number>:<base64 of 32 bytes>, newest first.')
+  if (new Set(keys.map((key) => key.version)).size < keys.length)
+    problems.push('VAULT_KEYS names one version twice.')
+  return keys
+}
+
+function readDunningDays(text: string | undefined, problems: string[]): number[] {
+  const days = (text ?? '1,3,5,7').split(',').map(Number)
+  const rising = days.every(
+    (day, at) => Number.isInteger(day) && day >= 1 && day <= 365 && day > (days[at - 1] ?? 0),
+  )
+  if (!rising) problems.push('DUNNING_DAYS must be rising whole days such as 1,3,5,7.')
+  return days
+}
+
+function reader(environment: Environment, problems: string[]) {
+  const text = (name: string): string | undefined => environment[name]?.trim() || undefined
+
+  const checked = (name: string, accepts: (text: string) => boolean, form: string): string | undefined => {
+    const value = text(name)
+    if (value === undefined || accepts(value)) return value
+    problems.push(`${name} must be ${form}.`)
+    return undefined
+  }
+
+  return {
+    text,
+    checked,
+    integer(name: string, fallback: number, least: number, most: number): number {
+      const value = Number(text(name) ?? fallback)
+      if (Number.isInteger(value) && value >= least && value <= most) return value
+      problems.push(`${name} must be a whole number from ${least} to ${most}.`)
+      return fallback
+    },
+    oneOf<const T extends readonly string[]>(name: string, values: T, fallback: T[number]): T[number] {
+      return checked(name, (value) => values.includes(value), `one of ${values.join(', ')}`) ?? fallback
+    },
+    url(name: string, protocols: readonly string[]): string | undefined {
+      const accepts = (value: string) => URL.canParse(value) && protocols.includes(new URL(value).protocol)
+      return checked(
+        name,
+        accepts,
+        `a URL that begins with ${protocols.map((one) => `${one}//`).join(' or ')}`,
+      )
+    },
+    list(name: string): string[] {
+      return (text(name) ?? '')
+        .split(',')
+        .map((item) => item.trim())
+        .filter((item) => item !== '')
+    },
+  }
+}

@@ -1,0 +1,60 @@
+import { execFile } from 'node:child_process'
+import { readFile, stat } from 'node:fs/promises'
+
+/** The account PostgreSQL runs under. It refuses root, so for root this is somebody else. */
+export type Account = { readonly uid: number; readonly gid: number }
+
+/**
+ * The owner of an existing cluster, else of the data dir, as long as that is not root; else `nobody`, an account
+ * that every system has and that owns nothing.
+ */
+export async function chooseAccount(dataDir: string, pgdata: string | null): Promise<Account> {
+  if (!isRoot()) return { uid: process.getuid!(), gid: process.getgid!() }
+  const owner = (pgdata && (await ownerOf(pgdata))) || (await ownerOf(dataDir))
+  return owner && owner.uid !== 0 ? owner : findNobody()
+}
+
+export function isRoot(): boolean {
+  return process.getuid?.() === 0
+}
+
+export async function ownerOf(path: string): Promise<Account | null> {
+  const found = await stat(path).catch(() => null)
+  return found && { uid: found.uid, gid: found.gid }
+}
+
+/**
+ * What `spawn` needs to run a program as the account. The folder is `/` because the account may not be able to
+ * enter ours, and the environment is bare: PG* variables would steer PostgreSQL, and provider keys are none of its
+ * business.
+ */
+export function spawnOptionsFor(account: Account) {
+  const base = { cwd: '/', env: { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' } }
+  // macOS numbers nobody 4294967294, which spawn takes only as the signed -2.
+  return isRoot() ? { ...base, uid: account.uid | 0, gid: account.gid | 0 } : base
+}
+
+type Outcome = { readonly ok: boolean; readonly stdout: string; readonly stderr: string }
+
+/** Runs a program to its end as the account. A program that cannot even be started is an outcome, not an exception. */
+export function runAs(account: Account, file: string, args: readonly string[], input = ''): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const child = execFile(file, args, spawnOptionsFor(account), (error, stdout, stderr) => {
+      resolve({ ok: !error, stdout, stderr: stderr || (error?.message ?? '') })
+    })
+    // A program that ends before it has read its input breaks the pipe; its outcome says why.
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(input)
+  })
+}
+
+/** Asks the system itself, as the account: parents, groups, access lists and mounts all have a say. */
+export async function canEnter(account: Account, folder: string): Promise<boolean> {
+  return (await runAs(account, '/bin/sh', ['-c', 'test -x "$1"', 'sh', folder])).ok
+}
+
+async function findNobody(): Promise<Account> {
+  const passwd = await readFile('/etc/passwd', 'utf8').catch(() => '')
+  const [, , uid, gid] = (/^nobody:.*$/m.exec(passwd)?.[0] ?? '').split(':')
+  return uid && gid ? { uid: Number(uid) >>> 0, gid: Number(gid) >>> 0 } : { uid: 65534, gid: 65534 }
+}

@@ -1,0 +1,94 @@
+import { randomBytes } from 'node:crypto'
+import { chown, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import { type Account, isRoot, runAs } from './account.ts'
+import type { Cluster } from './cluster.ts'
+
+/** The role the service signs in with, and its database. The role owns the database and is no superuser. */
+export const databaseOwner = 'rankledger'
+
+/**
+ * Makes the database files beside their place and moves them there complete, so that a start interrupted at any line
+ * leaves nothing half made. Without `durable` the system may keep them in memory for a while, which is for tests.
+ */
+export async function createCluster(cluster: Cluster, durable: boolean): Promise<void> {
+  const parent = dirname(cluster.pgdata)
+  await removeLeftovers(parent)
+  const workshop = join(parent, `${draftPrefix}${randomBytes(4).toString('hex')}`)
+  await makeFolderFor(cluster.account, workshop)
+  try {
+    const draft = join(workshop, basename(cluster.pgdata))
+    await initialise(cluster, draft, workshop, durable)
+    await createDatabase(cluster, draft)
+    await rename(draft, cluster.pgdata)
+    await syncFolder(parent)
+  } finally {
+    await rm(workshop, { recursive: true, force: true })
+  }
+}
+
+const draftPrefix = 'pgdata-draft-'
+
+/** An initdb whose starter was killed may still be writing, so that a folder is not empty at the first attempt. */
+async function removeLeftovers(parent: string): Promise<void> {
+  for (const name of await readdir(parent)) {
+    if (!name.startsWith(draftPrefix)) continue
+    await rm(join(parent, name), { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
+  }
+}
+
+/** The superuser's password is thrown away: nobody signs in as superuser, and repairs use single-user mode. */
+async function initialise(
+  cluster: Cluster,
+  draft: string,
+  workshop: string,
+  durable: boolean,
+): Promise<void> {
+  const passwordFile = join(workshop, 'password')
+  await writeFile(passwordFile, randomBytes(24).toString('base64url'), { mode: 0o600 })
+  if (isRoot()) await chown(passwordFile, cluster.account.uid, cluster.account.gid)
+  const made = await runAs(cluster.account, cluster.binaries.initdb, [
+    `--pgdata=${draft}`,
+    '--username=postgres',
+    `--pwfile=${passwordFile}`,
+    '--auth=scram-sha-256',
+    '--data-checksums',
+    // Text sorts and folds the same on every machine, whatever locales it has.
+    '--encoding=UTF8',
+    '--locale=C',
+    '--locale-provider=builtin',
+    '--builtin-locale=C.UTF-8',
+    '--no-instructions',
+    ...(durable ? [] : ['--no-sync']),
+  ])
+  if (!made.ok) throw new Error(failure(made.stderr))
+}
+
+/** Single-user mode takes one statement a line and ends with 0 even when one fails, so its words decide. */
+async function createDatabase(cluster: Cluster, draft: string): Promise<void> {
+  const statements = [
+    `create role ${databaseOwner} login createdb password '${cluster.password}'`,
+    `create database ${databaseOwner} owner ${databaseOwner}`,
+    '',
+  ]
+  const words = ['--single', '-D', draft, '-c', 'log_min_error_statement=panic', 'postgres']
+  const done = await runAs(cluster.account, cluster.binaries.postgres, words, statements.join('\n'))
+  const complaint = /\b(ERROR|FATAL|PANIC):.*/.exec(done.stderr)
+  if (!done.ok || complaint) throw new Error(failure(complaint?.[0] ?? done.stderr))
+}
+
+function failure(stderr: string): string {
+  const lines = stderr.trim().split('\n')
+  const reason = lines.find((line) => /error|fatal|panic/i.test(line)) ?? lines.at(-1) ?? ''
+  return `PostgreSQL could not make its database files (${reason.trim()}): remove the cause and start again, or set DATABASE_URL.`
+}
+
+async function makeFolderFor(account: Account, path: string): Promise<void> {
+  await mkdir(path, { mode: 0o700 })
+  if (isRoot()) await chown(path, account.uid, account.gid)
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  await folder.sync().finally(() => folder.close())
+}

@@ -1,0 +1,120 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Access, mayUse, requireAccount, requireWorkspace, type Scope } from '../access.ts'
+import { callerIdPattern } from '../id.ts'
+import { quota, type RateLimiter, type Verdict, windowSeconds } from '../rate-limit.ts'
+import { type Refusal, refuse } from '../refusal.ts'
+
+/**
+ * Who may come in, in the order the contract gives: 401, then parsing, then 403, then 429, then validation.
+ */
+export function openDoorkeeper(access: Access, limiter: RateLimiter) {
+  const guesses = openGuessCounter()
+
+  return {
+    async identify(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+      if (scopeOf(request) === undefined) return
+      try {
+        request.principal = await access.identify(request.headers.authorization)
+      } catch (error) {
+        if ((error as Refusal).code === 'unauthorized') {
+          reply.header('www-authenticate', 'Bearer')
+          await guesses.slowDown(request.socket.remoteAddress ?? '')
+        }
+        throw error
+      }
+    },
+
+    async admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+      const scope = scopeOf(request)
+      if (scope === undefined) return
+      if (!mayUse(request.principal, scope)) throw refuse('forbidden')
+      requireTenant(request)
+      if (!request.routeOptions.config.limited) return
+      const verdict = await limiter.admit(bucketOf(request))
+      tellLimit(reply, verdict)
+      if (!verdict.admitted) throw limited(verdict)
+    },
+  }
+}
+
+/** A body that cannot be read names no workspace, so it counts against the token itself. */
+export async function countUnparsable(
+  limiter: RateLimiter,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  refusal: Refusal | undefined,
+): Promise<Refusal | undefined> {
+  const unparsable = refusal && unparsableCodes.has(refusal.code) && request.routeOptions.config.limited
+  if (!unparsable || !request.principal) return refusal
+  const verdict = await limiter.admit(tokenBucket(request))
+  tellLimit(reply, verdict)
+  return verdict.admitted ? refusal : limited(verdict)
+}
+
+const unparsableCodes = new Set(['invalid_json', 'body_too_large', 'unsupported_media_type'])
+
+function scopeOf(request: FastifyRequest): Scope | undefined {
+  const policy = request.routeOptions.config?.access
+  return policy === undefined || policy === 'open' || policy === 'signed' ? undefined : policy
+}
+
+/** An account or workspace that the caller names anywhere in the request must be the token's. */
+function requireTenant(request: FastifyRequest): void {
+  for (const part of [request.params, request.query, request.body]) {
+    const account = namedId(part, 'account_id')
+    if (account !== undefined) requireAccount(request.principal, account)
+    const workspace = namedId(part, 'workspace_id')
+    if (workspace !== undefined) requireWorkspace(request.principal, workspace)
+  }
+}
+
+function namedId(part: unknown, name: string): string | undefined {
+  const value = (part as Record<string, unknown> | null | undefined)?.[name]
+  return typeof value === 'string' && callerIdPattern.test(value) ? value : undefined
+}
+
+function bucketOf(request: FastifyRequest): string {
+  const workspace =
+    namedId(request.body, 'workspace_id') ??
+    namedId(request.query, 'workspace_id') ??
+    // `*` is no workspace, and no caller's id either.
+    namedId(request.principal, 'workspace') ??
+    namedId(request.headers, 'x-workspace-id')
+  return workspace === undefined ? tokenBucket(request) : `workspace:${workspace}`
+}
+
+function tokenBucket(request: FastifyRequest): string {
+  return `token:${request.principal.tokenId}`
+}
+
+function tellLimit(reply: FastifyReply, verdict: Verdict): void {
+  reply.header('ratelimit-policy', policyField)
+  reply.header('ratelimit', `"workspace";r=${verdict.remaining};t=${verdict.retryAfterSeconds}`)
+}
+
+const policyField = `"workspace";q=${quota};w=${windowSeconds}`
+
+function limited(verdict: Verdict): Refusal {
+  return refuse('rate_limited', { headers: { 'retry-after': String(verdict.retryAfterSeconds) } })
+}
+
+const patientPerMinute = 300
+
+/** Counts refused tokens per socket address. Many of them make further refusals slow; good tokens are never slowed. */
+function openGuessCounter() {
+  let minute = 0
+  let counts = new Map<string, number>()
+  return {
+    async slowDown(address: string): Promise<void> {
+      const now = Math.floor(Date.now() / 60_000)
+      if (now !== minute) {
+        minute = now
+        counts = new Map()
+      }
+      const count = (counts.get(address) ?? 0) + 1
+      counts.set(address, count)
+      if (count > patientPerMinute) await sleep(Math.min(1000, count - patientPerMinute))
+    },
+  }
+}

@@ -1,0 +1,226 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type RawServerDefault,
+  type RouteOptions,
+} from 'fastify'
+import type { Access, AccessPolicy, Principal } from '../access.ts'
+import { isDatabaseUnavailable } from '../db.ts'
+import { newId } from '../id.ts'
+import type { RateLimiter } from '../rate-limit.ts'
+import { Refusal, refuse } from '../refusal.ts'
+import { countUnparsable, openDoorkeeper } from './admission.ts'
+import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
+import { parseJson } from './json-body.ts'
+import { validatorCompiler } from './validation.ts'
+
+export type Http = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Who may call this route. A route without one stops the start. */
+    access?: AccessPolicy
+    /** Counts against the workspace's 100 requests a minute. */
+    limited?: true
+  }
+  interface FastifyRequest {
+    /** Set on every route that asks for a scope. */
+    principal: Principal
+    startedAt: number
+  }
+}
+
+export type Answered = {
+  request_id: string
+  method: string
+  route: string
+  status: number
+  ms: number
+  /** The token's id, which is not secret. */
+  caller: string | undefined
+}
+
+export type HttpOptions = {
+  access: Access
+  limiter: RateLimiter
+  /** Where routes of a library are mounted, which know nothing of policies; all of them are open. */
+  openPrefixes: readonly string[]
+  onAnswer: (answered: Answered) => void
+  /** A fault of ours: logged once, here, by type and place. */
+  onFault: (error: unknown, at: { route: string; request_id: string }) => void
+}
+
+export const bodyLimits = { ordinary: 256 * 1024, bulk: 2 * 1024 * 1024, webhook: 64 * 1024 } as const
+
+/** The HTTP face both areas are mounted on: strict in, strict out, one envelope, one list of errors. */
+export function buildHttp(options: HttpOptions): Http {
+  const http = fastify({
+    logger: false,
+    bodyLimit: bodyLimits.ordinary,
+    // A request must have arrived whole by then; slow senders do not hold a socket for ever.
+    requestTimeout: 30_000,
+    connectionTimeout: 0,
+    keepAliveTimeout: 72_000,
+    routerOptions: { maxParamLength: 16 * 1024 },
+    http: { maxHeaderSize: 16 * 1024, headersTimeout: 20_000 },
+    requestIdHeader: false,
+    genReqId: (request) => requestIdOf(request.headers['x-request-id']),
+    frameworkErrors: (error, request, reply) => {
+      void send(
+        reply,
+        errorAnswer(refusalOfFramework(error, refuse) ?? refuse('route_not_found'), request.id),
+      )
+    },
+    clientErrorHandler: answerBrokenRequest,
+    ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
+  }).withTypeProvider<TypeBoxTypeProvider>() as Http
+
+  http.setValidatorCompiler(validatorCompiler)
+  http.removeAllContentTypeParsers()
+  http.addContentTypeParser(
+    /^application\/json(?:\s*;\s*charset="?utf-8"?)?\s*$/i,
+    { parseAs: 'string' },
+    (_request, body, done) => {
+      try {
+        done(null, parseJson(body as string))
+      } catch (error) {
+        done(error as Error)
+      }
+    },
+  )
+
+  http.decorateRequest('principal', null as unknown as Principal)
+  http.decorateRequest('startedAt', 0)
+  requirePolicies(http, options.openPrefixes)
+  const doorkeeper = openDoorkeeper(options.access, options.limiter)
+
+  http.addHook('onRequest', async (request, reply) => {
+    request.startedAt = performance.now()
+    reply.header('x-request-id', request.id)
+    await doorkeeper.identify(request, reply)
+  })
+  http.addHook('preValidation', doorkeeper.admit)
+  http.addHook('onResponse', async (request, reply) => {
+    options.onAnswer({
+      request_id: request.id,
+      method: request.method,
+      route: routeOf(request),
+      status: reply.statusCode,
+      ms: performance.now() - request.startedAt,
+      caller: request.principal?.tokenId,
+    })
+  })
+  http.setNotFoundHandler(async () => {
+    throw refuse('route_not_found')
+  })
+  http.setErrorHandler(async (error, request, reply) => {
+    const refusal = await countUnparsable(options.limiter, request, reply, refusalOf(error))
+    if (refusal) return send(reply, errorAnswer(refusal, request.id))
+    options.onFault(error, { route: routeOf(request), request_id: request.id })
+    return send(reply, faultAnswer(error, request.id))
+  })
+  return http
+}
+
+function requestIdOf(header: string | string[] | undefined): string {
+  return typeof header === 'string' && /^[\w-]{8,64}$/.test(header) ? header : newId('req_')
+}
+
+/** The route's pattern; the URL itself may hold personal data and is never logged. */
+function routeOf(request: FastifyRequest): string {
+  return request.routeOptions.url ?? 'unmatched'
+}
+
+function refusalOf(error: unknown): Refusal | undefined {
+  if (error instanceof Refusal) return error
+  if (isDatabaseUnavailable(error)) return refuse('service_unavailable', { headers: { 'retry-after': '1' } })
+  return refusalOfFramework(error as { code?: string }, refuse)
+}
+
+function send(reply: FastifyReply, answer: ErrorAnswer): FastifyReply {
+  return reply.code(answer.status).headers(answer.headers).send(answer.body)
+}
+
+/** Bytes that are no HTTP at all never reach a route; they still get the envelope. */
+function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
+  const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+  const large = error.code === 'HPE_HEADER_OVERFLOW'
+  const status = late
+    ? '408 Request Timeout'
+    : large
+      ? '431 Request Header Fields Too Large'
+      : '400 Bad Request'
+  const code = late ? 'request_timeout' : large ? 'headers_too_large' : 'invalid_http'
+  const message = late
+    ? 'The request did not arrive in time.'
+    : large
+      ? 'The headers are larger than 16 KiB.'
+      : 'This is not HTTP.'
+  const requestId = newId('req_')
+  const body = JSON.stringify({ success: false, error: { code, message, request_id: requestId } })
+  socket.end(
+    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nX-Request-Id: ${requestId}\r\n` +
+      `Connection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  )
+}
+
+/** Refuses the start when a route says nothing about access, and gives every route the error schema. */
+function requirePolicies(http: Http, openPrefixes: readonly string[]): void {
+  http.addHook('onRoute', (route: RouteOptions) => {
+    if (openPrefixes.some((prefix) => route.url.startsWith(prefix)))
+      route.config = { access: 'open', ...route.config }
+    if (!route.config?.access) {
+      throw new Error(
+        `${String(route.method)} ${route.url} declares no access policy; give it config.access.`,
+      )
+    }
+    if (route.schema?.response) {
+      route.schema.response = { '4xx': ErrorBody, '5xx': ErrorBody, ...(route.schema.response as object) }
+    }
+  })
+}
+
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
+
+/**
+ * Answers 405 with `Allow` where a path exists under other methods. Called before the routes are mounted; it fills in
+ * the gaps once all of them are known.
+ */
+export function answerWrongMethods(http: Http, { except }: { except: readonly string[] }): { mount(): void } {
+  const known = new Map<string, Set<string>>()
+  http.addHook('onRoute', ({ url, method }: RouteOptions) => {
+    if (except.some((prefix) => url.startsWith(prefix))) return
+    const taken = known.get(url) ?? new Set()
+    for (const one of [method].flat()) taken.add(one)
+    known.set(url, taken)
+  })
+  return {
+    mount() {
+      for (const [url, taken] of [...known]) {
+        const allow = methods.filter((method) => taken.has(method)).join(', ')
+        http.route({
+          url,
+          method: methods.filter((method) => !taken.has(method)),
+          config: { access: 'open' },
+          schema: { hide: true } as object,
+          onRequest: async () => {
+            throw refuse('method_not_allowed', { headers: { allow } })
+          },
+          handler: async () => {},
+        })
+      }
+    },
+  }
+}

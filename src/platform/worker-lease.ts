@@ -1,0 +1,161 @@
+import { randomBytes } from 'node:crypto'
+import { EventEmitter } from 'node:events'
+import type { WorkerEvents, WorkerPool } from 'graphile-worker'
+import { sql } from 'kysely'
+import pg from 'pg'
+import type { Fence } from './queue.ts'
+
+export type WorkerLease = {
+  readonly fence: Fence
+  /** Throws if this worker was taken for dead. */
+  confirm(): Promise<void>
+  /** Resolves when the session is gone or somebody took this worker for dead. */
+  readonly lost: Promise<void>
+  /** Tells the queue's pool apart: its id is the name its jobs are locked under. */
+  readonly events: WorkerEvents
+  end(): Promise<void>
+}
+
+/** A settlement came from a worker whose jobs have been given to others. */
+export class StaleWorker extends Error {
+  override name = 'StaleWorker'
+}
+
+const beatEveryMs = 2_000
+const beatLimitSeconds = 10
+
+/**
+ * A worker is alive while its session holds an advisory lock and its row gets a heartbeat. The lock tells at once when
+ * a process dies; the heartbeat tells when it hangs or its network does.
+ */
+export async function openLease(sessionUrl: string): Promise<WorkerLease> {
+  const session = new pg.Client({
+    connectionString: sessionUrl,
+    application_name: 'rankledger worker lease',
+    keepAlive: true,
+  })
+  let lose: () => void = () => {}
+  const lost = new Promise<void>((resolve) => {
+    lose = resolve
+  })
+  session.on('error', () => lose())
+  session.on('end', () => lose())
+  await session.connect()
+  // A machine that vanishes without a word is noticed by the server within about ten seconds.
+  await session.query(
+    'set tcp_keepalives_idle = 4; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3; set statement_timeout = 5000',
+  )
+
+  const lockKey = randomBytes(8).readBigInt64BE()
+  await session.query('select pg_advisory_lock($1)', [lockKey])
+  const row: { id: string | undefined; lease: bigint } = { id: undefined, lease: 0n }
+
+  async function register(pool: WorkerPool): Promise<void> {
+    row.id = pool.id
+    const made = await session.query(
+      'insert into platform.worker (id, lock_key) values ($1, $2) returning lease::text',
+      [pool.id, lockKey],
+    )
+    row.lease = BigInt(made.rows[0].lease)
+  }
+
+  async function beat(): Promise<void> {
+    if (row.lease === 0n) return
+    const alive = await session.query(
+      'update platform.worker set beat_at = clock_timestamp() where id = $1 and lease = $2',
+      [row.id, row.lease],
+    )
+    if (alive.rowCount === 0) lose()
+  }
+
+  let registered: Promise<void> = Promise.resolve()
+  const events = new EventEmitter() as WorkerEvents
+  events.on('pool:create', ({ workerPool }) => {
+    registered = register(workerPool)
+    registered.catch(lose)
+  })
+  const heart = setInterval(() => beat().catch(lose), beatEveryMs)
+
+  return {
+    lost,
+    events,
+    async fence(tx) {
+      await registered
+      // Waits for a reaper at work on this row, and makes the next one wait for us.
+      const mine =
+        await sql`select 1 from platform.worker where id = ${row.id} and lease = ${row.lease} for key share`.execute(
+          tx,
+        )
+      if (mine.rows.length === 0)
+        throw new StaleWorker('Another worker has taken over; this settlement is void.')
+    },
+    async confirm() {
+      await registered
+      const mine = await session.query('select 1 from platform.worker where id = $1 and lease = $2', [
+        row.id,
+        row.lease,
+      ])
+      if (mine.rowCount === 0) throw new StaleWorker('Another worker has taken over; this job is theirs.')
+    },
+    async end() {
+      clearInterval(heart)
+      await registered.catch(() => {})
+      await session
+        .query('delete from platform.worker where id = $1 and lease = $2', [row.id, row.lease])
+        .catch(() => {})
+      await session.end().catch(() => {})
+    },
+  }
+}
+
+/**
+ * Takes dead workers off the list and frees their jobs, with the attempt they cost. A job freed five times is thought
+ * to kill its workers and keeps its count, so that it ends as a dead job instead of going round for ever.
+ */
+export async function freeDeadWorkers(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query<{ freed: number }>({
+    name: 'free-dead-workers',
+    text: `
+    with dead as (
+      delete from platform.worker w
+      where w.beat_at < clock_timestamp() - make_interval(secs => $1)
+        or not exists (
+          select 1 from pg_locks l
+          where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+            and l.database = (select oid from pg_database where datname = current_database())
+            and ((l.classid::bigint << 32) | l.objid::bigint) = w.lock_key)
+      returning w.id
+    ),
+    -- Also jobs of a worker that died before it stood on the list, or whose row went in an earlier round.
+    orphaned as (
+      select j.id from graphile_worker._private_jobs j
+      where j.locked_by is not null
+        and (j.locked_by in (select id from dead)
+          or (j.locked_at < clock_timestamp() - interval '5 seconds'
+            and not exists (select 1 from platform.worker w where w.id = j.locked_by)))
+      for update skip locked
+    ),
+    counted as (
+      insert into platform.freed_job as f (job_id, times)
+      select id, 1 from orphaned
+      on conflict (job_id) do update set times = f.times + 1
+      returning f.job_id, f.times
+    ),
+    freed as (
+      update graphile_worker._private_jobs j
+      set locked_by = null, locked_at = null, run_at = least(j.run_at, now()),
+          attempts = case when c.times <= 5 then greatest(j.attempts - 1, 0) else j.attempts end
+      from counted c where c.job_id = j.id
+      returning j.id
+    ),
+    queues as (
+      update graphile_worker._private_job_queues q set locked_by = null, locked_at = null
+      where q.locked_by in (select id from dead)
+    )
+    select count(*)::int as freed from freed`,
+    values: [beatLimitSeconds],
+  })
+  const freed = rows[0]!.freed
+  if (freed > 0) await pool.query(`select pg_notify('jobs:insert', '{"count":${freed}}')`)
+  return freed
+}
