@@ -30,7 +30,7 @@ export async function interleave(options: {
   return { ours: median(ours), floor: median(floor), ratio: median(ours.map((cost, i) => cost / floor[i]!)) }
 }
 
-function median(values: readonly number[]): number {
+export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b)
   const middle = Math.floor(sorted.length / 2)
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2

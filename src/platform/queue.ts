@@ -1,6 +1,6 @@
 import { Logger, runMigrations } from 'graphile-worker'
 import { sql } from 'kysely'
-import Type, { type Static, type TSchema } from 'typebox'
+import type { Static, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { Db, Tx } from './db.ts'
 
@@ -23,8 +23,6 @@ export function job<App, S extends TSchema>(
     },
   }
 }
-
-export const noPayload = Type.Object({})
 
 /** A job that can never succeed, however often it is tried. */
 export class PoisonedJob extends Error {

@@ -1,0 +1,303 @@
+-- Billing. One row per obligation, and a constraint behind every "once".
+
+create schema billing;
+
+-- Refuses what must never happen to a row that is history.
+create function billing.refuse_change() returns trigger language plpgsql as $$
+begin
+  raise exception '% rows are never changed or removed', tg_table_name using errcode = 'restrict_violation';
+end $$;
+
+create table billing.account (
+  id             text primary key,
+  time_zone      text not null,
+  invoice_count  integer not null default 0 check (invoice_count >= 0),  -- number of the newest invoice, under row lock
+  created_at     timestamptz not null,
+  erased_at      timestamptz
+) with (fillfactor = 80);
+
+-- Who the account is, apart from what it owes: sealed, and gone when the account is erased.
+create table billing.account_contact (
+  account_id  text primary key references billing.account,
+  sealed      bytea not null,
+  updated_at  timestamptz not null
+);
+
+create table billing.plan (
+  id              text primary key,
+  name            text not null,
+  amount          bigint not null check (amount >= 1),
+  currency        text not null,
+  interval_unit   text not null check (interval_unit in ('day', 'week', 'month', 'year')),
+  interval_count  integer not null check (interval_count between 1 and 1000),
+  trial_days      integer not null check (trial_days between 0 and 3650),
+  active          boolean not null,
+  updated_at      timestamptz not null
+);
+
+create table billing.subscription (
+  id                 text primary key,
+  account_id         text not null references billing.account,
+  plan_id            text not null references billing.plan,
+  -- Terms as they were when it started; editing the plan or the account's zone changes no running subscription.
+  description        text not null,
+  amount             bigint not null check (amount >= 1),
+  currency           text not null,
+  interval_unit      text not null,
+  interval_count     integer not null,
+  time_zone          text not null,
+  status             text not null
+                     check (status in ('incomplete', 'trialing', 'active', 'past_due', 'canceling', 'canceled')),
+  anchor             timestamptz not null,
+  last_k             integer not null,               -- newest period with a row; -1 before the first
+  next_billing_at    timestamptz,
+  period_start       timestamptz not null,
+  period_end         timestamptz not null,
+  trial_ends_at      timestamptz,
+  cancel_at          timestamptz,
+  canceled_at        timestamptz,
+  cancel_code        text,                           -- why, in our words
+  cancel_note        text,                           -- why, in the caller's words; erasable
+  payment_method_id  text,
+  created_at         timestamptz not null,
+  check ((status = 'canceled') = (canceled_at is not null)),
+  check ((status = 'canceled') = (next_billing_at is null)),
+  check (status <> 'canceling' or cancel_at is not null),
+  check (status not in ('active', 'past_due', 'incomplete') or payment_method_id is not null)
+) with (fillfactor = 70);
+create unique index subscription_one_live on billing.subscription (account_id) where status <> 'canceled';
+create index subscription_by_account on billing.subscription (account_id, id desc);
+create index subscription_due on billing.subscription (next_billing_at) where status in ('active', 'trialing');
+create index subscription_trial_end on billing.subscription (next_billing_at)
+  where status = 'trialing' and payment_method_id is null;
+create index subscription_ending on billing.subscription (cancel_at) where status = 'canceling';
+
+-- Nothing deletes or changes these rows: a trial is once per account for ever.
+create table billing.trial_grant (
+  account_id       text primary key,
+  subscription_id  text not null,
+  plan_id          text not null,
+  granted_at       timestamptz not null
+);
+create trigger trial_grant_stays before update or delete on billing.trial_grant
+  for each row execute function billing.refuse_change();
+create trigger trial_grant_stays_whole before truncate on billing.trial_grant
+  for each statement execute function billing.refuse_change();
+
+-- A card, or the one-time key that will become one.
+create table billing.payment_method (
+  id               text primary key,
+  account_id       text not null references billing.account,
+  subscription_id  text not null references billing.subscription,
+  purpose          text not null check (purpose in ('first', 'trial', 'replacement')),
+  state            text not null check (state in ('pending', 'kept', 'dropped')),
+  sealed           bytea,                            -- null once dropped or erased
+  exchanged        boolean not null,                 -- false: `sealed` holds a one-time key
+  brand            text,
+  last4            text,
+  expires          text,
+  plan_id          text,                             -- the plan a trial goes on with
+  failure          text,                             -- why it was dropped
+  look_at          timestamptz,                      -- real time: when the sweep may take a pending one up
+  created_at       timestamptz not null
+);
+create index payment_method_pending on billing.payment_method (look_at) where state = 'pending' and look_at is not null;
+create index payment_method_by_account on billing.payment_method (account_id);
+
+create table billing.invoice (
+  id               text primary key,
+  account_id       text not null references billing.account,
+  subscription_id  text not null references billing.subscription,
+  number           integer not null check (number >= 1),
+  description      text not null,
+  amount_due       bigint not null check (amount_due >= 1),
+  currency         text not null,
+  period_start     timestamptz not null,
+  period_end       timestamptz not null,
+  issued_at        timestamptz not null,
+  status           text not null
+                   check (status in ('open', 'paid', 'partially_refunded', 'refunded', 'uncollectible', 'void')),
+  amount_paid      bigint not null default 0,
+  amount_refunded  bigint not null default 0,
+  paid_at          timestamptz,
+  hold             text check (hold in ('missed')),
+  attempt_count    integer not null default 0,
+  first_failed_at  timestamptz,
+  dunning          text check (dunning in ('retry', 'give_up')),
+  due_at           timestamptz,                      -- when dunning acts next; null while an attempt is open
+  unique (account_id, number),
+  check (amount_refunded between 0 and amount_paid and amount_paid <= amount_due),
+  check (due_at is null or (status = 'open' and dunning is not null))
+) with (fillfactor = 70);
+create index invoice_by_account on billing.invoice (account_id, id desc);
+create index invoice_by_subscription on billing.invoice (subscription_id, id desc);
+create index invoice_due on billing.invoice (due_at) where due_at is not null;
+create index invoice_held on billing.invoice (id) where hold is not null;
+
+create function billing.keep_invoice() returns trigger language plpgsql as $$
+begin
+  if (new.id, new.account_id, new.subscription_id, new.number, new.description, new.amount_due, new.currency,
+      new.period_start, new.period_end, new.issued_at)
+     is distinct from
+     (old.id, old.account_id, old.subscription_id, old.number, old.description, old.amount_due, old.currency,
+      old.period_start, old.period_end, old.issued_at) then
+    raise exception 'an issued invoice changes only in status and totals' using errcode = 'restrict_violation';
+  end if;
+  return new;
+end $$;
+create trigger invoice_is_kept before update on billing.invoice
+  for each row execute function billing.keep_invoice();
+create trigger invoice_stays before delete on billing.invoice
+  for each row execute function billing.refuse_change();
+
+-- The only thing that may be charged: period k of a subscription, once.
+create table billing.period (
+  subscription_id  text not null references billing.subscription,
+  k                integer not null check (k >= 0),
+  start_at         timestamptz not null,
+  end_at           timestamptz not null,
+  invoice_id       text not null unique references billing.invoice,
+  primary key (subscription_id, k),
+  check (start_at < end_at)
+);
+
+-- An attempt to take an invoice's amount. Its id is the provider's key and our reference.
+create table billing.payment (
+  id                 text primary key,
+  invoice_id         text not null references billing.invoice,
+  subscription_id    text not null references billing.subscription,
+  account_id         text not null,
+  payment_method_id  text not null,
+  amount             bigint not null check (amount >= 1),
+  currency           text not null,
+  status             text not null check (status in ('sending', 'unknown', 'succeeded', 'failed')),
+  code               text,                           -- why it failed
+  provider_id        text,
+  captured           bigint not null default 0,
+  refunded           bigint not null default 0 check (refunded >= 0),
+  refund_pending     bigint not null default 0 check (refund_pending >= 0),
+  stray              boolean not null default false, -- money that pays for nothing and goes back in full
+  disputed           boolean not null default false,
+  created_at         timestamptz not null,
+  sent_at            timestamptz,                    -- service time of the first send; null: certainly not sent yet
+  settled_at         timestamptz,
+  sending_until      timestamptz,                    -- real time: while it lasts, its sender may still be at it
+  look_at            timestamptz,                    -- real time of the next look
+  check_at           timestamptz,                    -- service time by which it must be looked at
+  looks              integer not null default 0,
+  none_count         integer not null default 0,     -- lookups that found nothing after the key window had closed
+  none_since         timestamptz,                    -- service time of the first of them
+  check (captured in (0, amount)),
+  check (refunded + refund_pending <= captured),
+  check ((status in ('sending', 'unknown')) = (settled_at is null)),
+  check ((status in ('sending', 'unknown')) = (look_at is not null))
+) with (fillfactor = 70);
+create unique index payment_one_open on billing.payment (invoice_id) where status in ('sending', 'unknown');
+create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not stray;
+create index payment_by_invoice on billing.payment (invoice_id, id);
+create index payment_look on billing.payment (look_at) where status in ('sending', 'unknown');
+create index payment_check on billing.payment (check_at) where status in ('sending', 'unknown') and check_at is not null;
+
+create table billing.refund (
+  id             text primary key,
+  payment_id     text not null references billing.payment,
+  invoice_id     text not null references billing.invoice,
+  account_id     text not null,
+  amount         bigint not null check (amount >= 1),
+  currency       text not null,
+  reason         text check (reason in ('duplicate', 'fraudulent', 'requested_by_customer', 'other')),
+  note           text,                               -- the caller's words; erasable
+  origin         text not null check (origin in ('request', 'stray', 'provider')),
+  status         text not null check (status in ('pending', 'succeeded', 'failed')),
+  step           text check (step in ('queued', 'sending', 'unknown', 'accepted')),
+  code           text,                               -- why it failed
+  created_at     timestamptz not null,
+  sent_at        timestamptz,
+  settled_at     timestamptz,
+  sending_until  timestamptz,
+  look_at        timestamptz,
+  check_at       timestamptz,
+  looks          integer not null default 0,
+  none_count     integer not null default 0,
+  none_since     timestamptz,
+  check ((status = 'pending') = (step is not null)),
+  check ((status = 'pending') = (look_at is not null))
+);
+create unique index refund_one_sent on billing.refund (payment_id) where step in ('sending', 'unknown');
+create index refund_by_payment on billing.refund (payment_id, id);
+create index refund_by_invoice on billing.refund (invoice_id, id);
+create index refund_look on billing.refund (look_at) where status = 'pending';
+create index refund_check on billing.refund (check_at) where status = 'pending' and check_at is not null;
+
+-- Double entry: every transfer moves money between books and sums to zero.
+create table billing.ledger_transfer (
+  id           bigint generated always as identity primary key,
+  cause        text not null unique,                 -- 'payment:pay_1', 'refund:ref_1': a fact is posted once
+  account_id   text not null,
+  currency     text not null,
+  occurred_at  timestamptz not null
+);
+create index ledger_transfer_by_time on billing.ledger_transfer (occurred_at);
+
+create table billing.ledger_entry (
+  transfer_id  bigint not null references billing.ledger_transfer,
+  book         text not null check (book in ('provider', 'revenue', 'refunds', 'unclaimed')),
+  amount       bigint not null check (amount <> 0),  -- a debit is positive
+  primary key (transfer_id, book)
+);
+
+create function billing.require_balance() returns trigger language plpgsql as $$
+begin
+  if (select sum(amount) from billing.ledger_entry where transfer_id = new.transfer_id) <> 0 then
+    raise exception 'ledger transfer % does not sum to zero', new.transfer_id using errcode = 'check_violation';
+  end if;
+  return null;
+end $$;
+create constraint trigger ledger_balances after insert on billing.ledger_entry
+  deferrable initially deferred for each row execute function billing.require_balance();
+
+create function billing.require_entries() returns trigger language plpgsql as $$
+begin
+  if not exists (select from billing.ledger_entry where transfer_id = new.id) then
+    raise exception 'ledger transfer % moves nothing', new.id using errcode = 'check_violation';
+  end if;
+  return null;
+end $$;
+create constraint trigger ledger_moves after insert on billing.ledger_transfer
+  deferrable initially deferred for each row execute function billing.require_entries();
+
+create trigger ledger_transfer_stays before update or delete on billing.ledger_transfer
+  for each row execute function billing.refuse_change();
+create trigger ledger_entry_stays before update or delete on billing.ledger_entry
+  for each row execute function billing.refuse_change();
+create trigger ledger_transfer_stays_whole before truncate on billing.ledger_transfer
+  for each statement execute function billing.refuse_change();
+create trigger ledger_entry_stays_whole before truncate on billing.ledger_entry
+  for each statement execute function billing.refuse_change();
+
+-- What happened, written in the transaction in which it happened.
+create table billing.event (
+  id               text primary key,
+  type             text not null,
+  account_id       text not null,
+  subscription_id  text,
+  occurred_at      timestamptz not null,
+  data             jsonb not null                    -- ids and codes; never personal data
+);
+create index event_by_account on billing.event (account_id, id desc);
+create index event_by_subscription on billing.event (subscription_id, id);
+create trigger event_stays before update or delete on billing.event
+  for each row execute function billing.refuse_change();
+
+-- Who asked for what.
+create table billing.audit (
+  id          bigint generated always as identity primary key,
+  at          timestamptz not null,
+  actor       text not null,                         -- a token's id, or 'operator'
+  action      text not null,
+  account_id  text,
+  target      text not null
+);
+create index audit_by_target on billing.audit (target, id);
+create trigger audit_stays before update or delete on billing.audit
+  for each row execute function billing.refuse_change();

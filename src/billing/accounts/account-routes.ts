@@ -1,0 +1,79 @@
+import Type from 'typebox'
+import { envelope, nullable, success } from '../../platform/http/answers.ts'
+import { AccountId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import { callerIdPattern } from '../../platform/id.ts'
+import { renderInstant } from '../../platform/time.ts'
+import type { BillingApp } from '../app.ts'
+import { refuse } from '../refusals.ts'
+import { ContactBody, requireZone, TimeZone } from './account.ts'
+import { findAccount, findContact } from './account-rows.ts'
+import { type SavedAccount, saveAccount } from './save-account.ts'
+
+const AccountView = Type.Object({
+  account_id: Type.String(),
+  timezone: Type.String(),
+  customer: Type.Object({ email: nullable(Type.String()), name: nullable(Type.String()) }),
+  created_at: Type.String(),
+  erased_at: nullable(Type.String()),
+})
+
+export function accountRoutes(http: Http, app: BillingApp): void {
+  http.get(
+    '/api/billing/accounts/:account_id',
+    {
+      config: { access: 'billing:read' },
+      schema: {
+        summary: 'An account: its zone and contact',
+        tags: ['billing'],
+        params: Type.Object({ account_id: Type.String() }),
+        response: { 200: success(AccountView) },
+      },
+    },
+    async (request) => {
+      const { account_id } = request.params
+      const account = callerIdPattern.test(account_id) ? await findAccount(app.db, account_id) : undefined
+      if (!account) throw refuse('account_not_found')
+      return envelope(viewOf({ ...account, contact: await findContact(app.db, app.vault, account_id) }))
+    },
+  )
+
+  http.put(
+    '/api/billing/accounts/:account_id',
+    {
+      config: { access: 'billing:write' },
+      schema: {
+        summary: 'Make or change an account',
+        tags: ['billing'],
+        params: Type.Object({ account_id: AccountId }),
+        body: Type.Object(
+          { timezone: Type.Optional(TimeZone), customer: Type.Optional(ContactBody) },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(AccountView) },
+      },
+    },
+    async (request) => {
+      const { timezone, customer } = request.body
+      requireZone(timezone)
+      const saved = await saveAccount(app, {
+        accountId: request.params.account_id,
+        actor: request.principal.tokenId,
+        ...(timezone !== undefined && { timeZone: timezone }),
+        ...(customer !== undefined && { contact: customer }),
+      })
+      return envelope(viewOf(saved))
+    },
+  )
+}
+
+function viewOf(account: SavedAccount) {
+  const { accountId, timeZone, contact, createdAt, erasedAt } = account
+  return {
+    account_id: accountId,
+    timezone: timeZone,
+    customer: { email: contact.email ?? null, name: contact.name ?? null },
+    created_at: renderInstant(createdAt, timeZone),
+    erased_at: erasedAt && renderInstant(erasedAt, timeZone),
+  }
+}

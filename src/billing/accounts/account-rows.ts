@@ -1,0 +1,99 @@
+import type { Vault } from '../../platform/vault.ts'
+import type { BillingDb, BillingTx } from '../app.ts'
+
+/** A customer of the service, by the caller's id. */
+export type Account = {
+  readonly accountId: string
+  readonly timeZone: string
+  readonly createdAt: Date
+  readonly erasedAt: Date | null
+}
+
+export type Contact = { readonly email?: string; readonly name?: string }
+
+export async function findAccount(db: BillingDb, accountId: string): Promise<Account | undefined> {
+  const row = await db
+    .selectFrom('billing.account')
+    .select(['id', 'time_zone', 'created_at', 'erased_at'])
+    .where('id', '=', accountId)
+    .executeTakeFirst()
+  return (
+    row && { accountId: row.id, timeZone: row.time_zone, createdAt: row.created_at, erasedAt: row.erased_at }
+  )
+}
+
+/** Makes the account on its first use, in the zone named or else the service's, and says which zone it has. */
+export async function ensureAccount(
+  tx: BillingTx,
+  accountId: string,
+  timeZone: string,
+  now: Date,
+): Promise<string> {
+  const made = await tx
+    .insertInto('billing.account')
+    .values({ id: accountId, time_zone: timeZone, created_at: now, erased_at: null })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('time_zone')
+    .executeTakeFirst()
+  if (made) return made.time_zone
+  const found = await tx
+    .selectFrom('billing.account')
+    .select('time_zone')
+    .where('id', '=', accountId)
+    .executeTakeFirstOrThrow()
+  return found.time_zone
+}
+
+export async function updateTimeZone(tx: BillingTx, accountId: string, timeZone: string): Promise<void> {
+  await tx
+    .updateTable('billing.account')
+    .set({ time_zone: timeZone })
+    .where('id', '=', accountId)
+    .where('time_zone', '<>', timeZone)
+    .execute()
+}
+
+export async function findContact(db: BillingDb, vault: Vault, accountId: string): Promise<Contact> {
+  const row = await db
+    .selectFrom('billing.account_contact')
+    .select('sealed')
+    .where('account_id', '=', accountId)
+    .executeTakeFirst()
+  return row ? (JSON.parse(vault.open(row.sealed, placeOf(accountId))) as Contact) : {}
+}
+
+/** Replaces what is known of the person. Only its sealed form reaches the database. */
+export async function putContact(
+  tx: BillingTx,
+  vault: Vault,
+  accountId: string,
+  contact: Contact,
+  now: Date,
+): Promise<void> {
+  const sealed = vault.seal(JSON.stringify(contact), placeOf(accountId))
+  await tx
+    .insertInto('billing.account_contact')
+    .values({ account_id: accountId, sealed, updated_at: now })
+    .onConflict((conflict) => conflict.column('account_id').doUpdateSet({ sealed, updated_at: now }))
+    .execute()
+}
+
+/** Forgets the person. The account's money and its trial stay. */
+export async function eraseContact(tx: BillingTx, accountId: string, now: Date): Promise<void> {
+  await tx.deleteFrom('billing.account_contact').where('account_id', '=', accountId).execute()
+  await tx.updateTable('billing.account').set({ erased_at: now }).where('id', '=', accountId).execute()
+}
+
+/** Told anew who an erased account is, it is no longer erased. */
+export async function unerase(tx: BillingTx, accountId: string): Promise<void> {
+  await tx
+    .updateTable('billing.account')
+    .set({ erased_at: null })
+    .where('id', '=', accountId)
+    .where('erased_at', 'is not', null)
+    .execute()
+}
+
+function placeOf(accountId: string): string {
+  return `account_contact:${accountId}`
+}

@@ -1,0 +1,38 @@
+import type pg from 'pg'
+import type { Clock } from '../platform/clock.ts'
+import type { Db, Tx } from '../platform/db.ts'
+import type { Fence } from '../platform/queue.ts'
+import type { Vault, VaultKey } from '../platform/vault.ts'
+import type { Provider } from './providers/port.ts'
+import type { BillingTables } from './tables.ts'
+
+export type BillingDb = Db<BillingTables>
+export type BillingTx = Tx<BillingTables>
+
+/** What billing's use-cases may reach. */
+export type BillingApp = {
+  readonly db: BillingDb
+  /** The same pool, for prepared statements on hot paths. */
+  readonly pool: pg.Pool
+  readonly clock: Clock
+  readonly provider: Provider
+  readonly vault: Vault
+  /** Called in every transaction that settles a job's work. */
+  readonly fence: Fence
+  readonly terms: BillingTerms
+}
+
+export type BillingTerms = {
+  readonly sandbox: boolean
+  readonly timeZone: string
+  readonly cancelLeadSeconds: number
+  readonly dunningDays: readonly number[]
+  readonly catchUpPeriods: number
+  readonly answerWithinMs: number
+  readonly providerTimeoutMs: number
+  /** Newest first. */
+  readonly webhookSecrets: readonly string[]
+  readonly hintSecret: string | undefined
+  /** For the fingerprints of idempotent requests. */
+  readonly vaultKeys: readonly [VaultKey, ...VaultKey[]]
+}

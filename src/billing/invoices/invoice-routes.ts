@@ -1,0 +1,195 @@
+import Type from 'typebox'
+import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
+import { AccountId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import { isId } from '../../platform/id.ts'
+import { pageQuery } from '../../platform/page.ts'
+import { renderInstant } from '../../platform/time.ts'
+import { findContact } from '../accounts/account-rows.ts'
+import type { BillingApp } from '../app.ts'
+import { InstantField, readInstant } from '../instant-field.ts'
+import { toJson } from '../money.ts'
+import { refuse } from '../refusals.ts'
+import { ownedBy, tenantOf } from '../tenancy.ts'
+import { type Invoice, invoiceStatuses } from './invoice.ts'
+import { renderInvoicePdf } from './invoice-pdf.ts'
+import { findInvoice, listInvoices } from './invoice-rows.ts'
+
+const moneyFields = { amount: Type.Integer(), currency: Type.String() }
+
+const InvoiceView = Type.Object({
+  invoice_id: Type.String(),
+  number: Type.String(),
+  account_id: Type.String(),
+  subscription_id: Type.String(),
+  status: Type.Enum([...invoiceStatuses]),
+  amount_due: Type.Integer(),
+  amount_paid: Type.Integer(),
+  amount_refunded: Type.Integer(),
+  currency: Type.String(),
+  period_start: Type.String(),
+  period_end: Type.String(),
+  issued_at: Type.String(),
+  paid_at: nullable(Type.String()),
+  attempt_count: Type.Integer(),
+  next_attempt_at: nullable(Type.String()),
+  hold: nullable(Type.String({ description: 'missed: not collected by itself, an operator decides' })),
+  lines: Type.Array(
+    Type.Object({ description: Type.String(), quantity: Type.Integer(), amount: Type.Integer() }),
+  ),
+  payments: Type.Array(
+    Type.Object({
+      payment_id: Type.String(),
+      status: Type.Enum(['pending', 'succeeded', 'failed']),
+      ...moneyFields,
+      amount_refunded: Type.Integer(),
+      failure_code: nullable(Type.String()),
+      disputed: Type.Boolean(),
+      created_at: Type.String(),
+      settled_at: nullable(Type.String()),
+    }),
+  ),
+  refunds: Type.Array(
+    Type.Object({
+      refund_id: Type.String(),
+      payment_id: Type.String(),
+      status: Type.Enum(['pending', 'succeeded', 'failed']),
+      ...moneyFields,
+      reason: nullable(Type.String()),
+      note: nullable(Type.String()),
+      created_at: Type.String(),
+    }),
+  ),
+})
+
+export function invoiceRoutes(http: Http, app: BillingApp): void {
+  http.get(
+    '/api/billing/invoices',
+    {
+      config: { access: 'billing:read' },
+      schema: {
+        summary: 'Invoices, newest first',
+        tags: ['billing'],
+        querystring: Type.Object(
+          {
+            account_id: Type.Optional(AccountId),
+            subscription_id: Type.Optional(Type.String({ maxLength: 64 })),
+            status: Type.Optional(Type.Enum([...invoiceStatuses])),
+            from: Type.Optional(InstantField),
+            to: Type.Optional(InstantField),
+            ...pageQuery,
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: page('invoices', InvoiceView) },
+      },
+    },
+    async (request) => {
+      const { account_id, subscription_id, status, from, to, ...paging } = request.query
+      const accountId = tenantOf(request.principal, account_id)
+      const found = await listInvoices(
+        app.db,
+        {
+          ...(accountId !== undefined && { accountId }),
+          ...(subscription_id !== undefined && { subscriptionId: subscription_id }),
+          ...(status !== undefined && { status }),
+          ...(from !== undefined && { from: readInstant('from', from) }),
+          ...(to !== undefined && { to: readInstant('to', to) }),
+        },
+        paging,
+      )
+      return envelope({ invoices: found.items.map(viewOf), next_cursor: found.nextCursor })
+    },
+  )
+
+  http.get(
+    '/api/billing/invoices/:invoice_id',
+    {
+      config: { access: 'billing:read' },
+      schema: {
+        summary: 'One invoice',
+        tags: ['billing'],
+        params: Type.Object({ invoice_id: Type.String() }),
+        response: { 200: success(InvoiceView) },
+      },
+    },
+    async (request) => {
+      const { invoice_id } = request.params
+      const found = isId('inv_', invoice_id) ? await findInvoice(app.db, invoice_id) : undefined
+      return envelope(viewOf(ownedBy(request.principal, found, () => refuse('invoice_not_found'))))
+    },
+  )
+
+  http.get(
+    '/api/billing/invoices/:invoice_id.pdf',
+    {
+      config: { access: 'billing:read' },
+      schema: {
+        summary: 'One invoice as a printable document',
+        tags: ['billing'],
+        params: Type.Object({ invoice_id: Type.String() }),
+        response: {
+          200: {
+            description: 'A4, with Hangul and Latin',
+            content: {
+              'application/pdf': { schema: Type.Unsafe<Buffer>({ type: 'string', format: 'binary' }) },
+            },
+          },
+        },
+      },
+    },
+    async (request, reply) => {
+      const { invoice_id } = request.params
+      const found = isId('inv_', invoice_id) ? await findInvoice(app.db, invoice_id) : undefined
+      const invoice = ownedBy(request.principal, found, () => refuse('invoice_not_found'))
+      const pdf = await renderInvoicePdf(invoice, await findContact(app.db, app.vault, invoice.accountId))
+      return reply
+        .type('application/pdf')
+        .header('content-disposition', `inline; filename="${invoice.number.replace(/[^\w.-]/g, '_')}.pdf"`)
+        .header('cache-control', 'private, no-store')
+        .send(pdf)
+    },
+  )
+}
+
+function viewOf(invoice: Invoice) {
+  const at = (instant: Date) => renderInstant(instant, invoice.timeZone)
+  return {
+    invoice_id: invoice.invoiceId,
+    number: invoice.number,
+    account_id: invoice.accountId,
+    subscription_id: invoice.subscriptionId,
+    status: invoice.status,
+    amount_due: toJson(invoice.due).amount,
+    amount_paid: toJson(invoice.paid).amount,
+    amount_refunded: toJson(invoice.refunded).amount,
+    currency: invoice.due.currency,
+    period_start: at(invoice.periodStart),
+    period_end: at(invoice.periodEnd),
+    issued_at: at(invoice.issuedAt),
+    paid_at: invoice.paidAt && at(invoice.paidAt),
+    attempt_count: invoice.attemptCount,
+    next_attempt_at: invoice.nextAttemptAt && at(invoice.nextAttemptAt),
+    hold: invoice.hold,
+    lines: [{ description: invoice.description, quantity: 1, amount: toJson(invoice.due).amount }],
+    payments: invoice.payments.map((payment) => ({
+      payment_id: payment.paymentId,
+      status: payment.status,
+      ...toJson(payment.amount),
+      amount_refunded: toJson(payment.refunded).amount,
+      failure_code: payment.code,
+      disputed: payment.disputed,
+      created_at: at(payment.createdAt),
+      settled_at: payment.settledAt && at(payment.settledAt),
+    })),
+    refunds: invoice.refunds.map((refund) => ({
+      refund_id: refund.refundId,
+      payment_id: refund.paymentId,
+      status: refund.status,
+      ...toJson(refund.amount),
+      reason: refund.reason,
+      note: refund.note,
+      created_at: at(refund.createdAt),
+    })),
+  }
+}

@@ -1,0 +1,239 @@
+import { type RawBuilder, sql } from 'kysely'
+import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
+import type { BillingDb, BillingTx } from '../app.ts'
+import type { Currency } from '../money.ts'
+import type { DunningStep } from './dunning.ts'
+import {
+  type Invoice,
+  type InvoicePayment,
+  type InvoiceRefund,
+  type InvoiceStatus,
+  renderNumber,
+  statusAfterRefunds,
+} from './invoice.ts'
+
+export type InvoiceFilter = {
+  accountId?: string
+  subscriptionId?: string
+  status?: InvoiceStatus
+  from?: Date
+  to?: Date
+}
+
+export async function findInvoice(db: BillingDb, invoiceId: string): Promise<Invoice | undefined> {
+  const rows = await selectInvoices(db).where('i.id', '=', invoiceId).execute()
+  return (await withMoney(db, rows))[0]
+}
+
+/** Newest first. */
+export async function listInvoices(
+  db: BillingDb,
+  filter: InvoiceFilter,
+  page: PageRequest,
+): Promise<Page<Invoice>> {
+  const limit = limitOf(page)
+  const after = readCursor(page, 1)
+  let query = selectInvoices(db)
+    .orderBy('i.id', 'desc')
+    .limit(limit + 1)
+  if (filter.accountId !== undefined) query = query.where('i.account_id', '=', filter.accountId)
+  if (filter.subscriptionId !== undefined)
+    query = query.where('i.subscription_id', '=', filter.subscriptionId)
+  if (filter.status !== undefined) query = query.where('i.status', '=', filter.status)
+  if (filter.from !== undefined) query = query.where('i.issued_at', '>=', filter.from)
+  if (filter.to !== undefined) query = query.where('i.issued_at', '<', filter.to)
+  if (after) query = query.where('i.id', '<', after[0]!)
+  return pageOf(await withMoney(db, await query.execute()), limit, (invoice) => [invoice.invoiceId])
+}
+
+function selectInvoices(db: BillingDb) {
+  return db
+    .selectFrom('billing.invoice as i')
+    .innerJoin('billing.subscription as s', 's.id', 'i.subscription_id')
+    .select([
+      'i.id',
+      'i.account_id',
+      'i.subscription_id',
+      'i.number',
+      'i.status',
+      'i.description',
+      'i.amount_due',
+      'i.amount_paid',
+      'i.amount_refunded',
+      'i.currency',
+      'i.period_start',
+      'i.period_end',
+      'i.issued_at',
+      'i.paid_at',
+      'i.attempt_count',
+      'i.dunning',
+      'i.due_at',
+      'i.hold',
+      's.time_zone',
+    ])
+}
+
+type InvoiceRow = Awaited<ReturnType<ReturnType<typeof selectInvoices>['execute']>>[number]
+
+/** Fills in the attempts and refunds of a page of invoices, two reads for all of them. */
+async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> {
+  if (rows.length === 0) return []
+  const ids = rows.map(({ id }) => id)
+  const payments = await db
+    .selectFrom('billing.payment')
+    .select([
+      'id',
+      'invoice_id',
+      'status',
+      'amount',
+      'refunded',
+      'currency',
+      'code',
+      'disputed',
+      'created_at',
+      'settled_at',
+    ])
+    .where('invoice_id', 'in', ids)
+    .orderBy('id')
+    .execute()
+  const refunds = await db
+    .selectFrom('billing.refund')
+    .select([
+      'id',
+      'invoice_id',
+      'payment_id',
+      'amount',
+      'currency',
+      'status',
+      'reason',
+      'note',
+      'created_at',
+    ])
+    .where('invoice_id', 'in', ids)
+    .orderBy('id')
+    .execute()
+  return rows.map((row) =>
+    toInvoice(
+      row,
+      payments
+        .filter((payment) => payment.invoice_id === row.id)
+        .map((payment) => ({
+          paymentId: payment.id,
+          status: payment.status === 'sending' || payment.status === 'unknown' ? 'pending' : payment.status,
+          amount: { minor: payment.amount, currency: payment.currency },
+          refunded: { minor: payment.refunded, currency: payment.currency },
+          code: payment.code,
+          disputed: payment.disputed,
+          createdAt: payment.created_at,
+          settledAt: payment.settled_at,
+        })),
+      refunds
+        .filter((refund) => refund.invoice_id === row.id)
+        .map((refund) => ({
+          refundId: refund.id,
+          paymentId: refund.payment_id,
+          amount: { minor: refund.amount, currency: refund.currency },
+          status: refund.status,
+          reason: refund.reason,
+          note: refund.note,
+          createdAt: refund.created_at,
+        })),
+    ),
+  )
+}
+
+function toInvoice(
+  row: InvoiceRow,
+  payments: readonly InvoicePayment[],
+  refunds: readonly InvoiceRefund[],
+): Invoice {
+  const money = (minor: bigint) => ({ minor, currency: row.currency as Currency })
+  return {
+    invoiceId: row.id,
+    accountId: row.account_id,
+    subscriptionId: row.subscription_id,
+    number: renderNumber(row.account_id, row.number),
+    status: row.status,
+    description: row.description,
+    due: money(row.amount_due),
+    paid: money(row.amount_paid),
+    refunded: money(row.amount_refunded),
+    periodStart: row.period_start,
+    periodEnd: row.period_end,
+    issuedAt: row.issued_at,
+    paidAt: row.paid_at,
+    attemptCount: row.attempt_count,
+    nextAttemptAt: row.dunning === 'retry' ? row.due_at : null,
+    hold: row.hold,
+    timeZone: row.time_zone,
+    payments,
+    refunds,
+  }
+}
+
+/** Part of a larger statement: open invoices are paid in full. */
+export function paidUpdate(now: Date, invoiceIds: readonly string[]): RawBuilder<unknown> {
+  return sql`
+    update billing.invoice
+    set status = 'paid', amount_paid = amount_due, paid_at = ${now}, due_at = null, hold = null
+    where id = any (${[...invoiceIds]}) and status = 'open'`
+}
+
+/** Ends an open invoice without money: `void` was never owed, `uncollectible` was and could not be had. */
+export async function closeInvoice(
+  tx: BillingTx,
+  invoiceId: string,
+  status: 'void' | 'uncollectible',
+): Promise<boolean> {
+  const closed = await tx
+    .updateTable('billing.invoice')
+    .set({ status, due_at: null, hold: null })
+    .where('id', '=', invoiceId)
+    .where('status', '=', 'open')
+    .returning('id')
+    .executeTakeFirst()
+  return closed !== undefined
+}
+
+/** The open invoices of a subscription that are owed now; held ones wait for an operator. */
+export async function listOwed(tx: BillingTx, subscriptionId: string): Promise<{ invoiceId: string }[]> {
+  const rows = await tx
+    .selectFrom('billing.invoice')
+    .select('id')
+    .where('subscription_id', '=', subscriptionId)
+    .where('status', '=', 'open')
+    .where('hold', 'is', null)
+    .orderBy('id')
+    .execute()
+  return rows.map(({ id }) => ({ invoiceId: id }))
+}
+
+/** Sets what dunning does next about an invoice, and remembers the first failure. */
+export async function scheduleDunning(
+  tx: BillingTx,
+  invoiceId: string,
+  firstFailedAt: Date,
+  step: DunningStep,
+): Promise<void> {
+  await tx
+    .updateTable('billing.invoice')
+    .set({ first_failed_at: firstFailedAt, dunning: step.how, due_at: step.at })
+    .where('id', '=', invoiceId)
+    .where('status', '=', 'open')
+    .execute()
+}
+
+/** Brings an invoice's totals in line with what has gone back of its payment. */
+export async function setRefunded(tx: BillingTx, invoiceId: string, refunded: bigint): Promise<void> {
+  const { amount_paid } = await tx
+    .selectFrom('billing.invoice')
+    .select('amount_paid')
+    .where('id', '=', invoiceId)
+    .forUpdate()
+    .executeTakeFirstOrThrow()
+  await tx
+    .updateTable('billing.invoice')
+    .set({ amount_refunded: refunded, status: statusAfterRefunds(amount_paid, refunded) })
+    .where('id', '=', invoiceId)
+    .execute()
+}

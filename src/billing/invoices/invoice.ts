@@ -1,0 +1,69 @@
+import type { Money } from '../money.ts'
+
+export type InvoiceStatus = 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
+
+export const invoiceStatuses = [
+  'open',
+  'paid',
+  'partially_refunded',
+  'refunded',
+  'uncollectible',
+  'void',
+] as const satisfies readonly InvoiceStatus[]
+
+/** What an invoice says once so much of what was paid has gone back. */
+export function statusAfterRefunds(
+  paid: bigint,
+  refunded: bigint,
+): 'paid' | 'partially_refunded' | 'refunded' {
+  if (refunded === 0n) return 'paid'
+  return refunded < paid ? 'partially_refunded' : 'refunded'
+}
+
+/** The number a person reads. It ends in the account's own gapless counter. */
+export function renderNumber(accountId: string, number: number): string {
+  return `${accountId}-${String(number).padStart(6, '0')}`
+}
+
+export type Invoice = {
+  readonly invoiceId: string
+  readonly accountId: string
+  readonly subscriptionId: string
+  readonly number: string
+  readonly status: InvoiceStatus
+  readonly description: string
+  readonly due: Money
+  readonly paid: Money
+  readonly refunded: Money
+  readonly periodStart: Date
+  readonly periodEnd: Date
+  readonly issuedAt: Date
+  readonly paidAt: Date | null
+  readonly attemptCount: number
+  readonly nextAttemptAt: Date | null
+  readonly hold: 'missed' | null
+  readonly timeZone: string
+  readonly payments: readonly InvoicePayment[]
+  readonly refunds: readonly InvoiceRefund[]
+}
+
+export type InvoicePayment = {
+  readonly paymentId: string
+  readonly status: 'pending' | 'succeeded' | 'failed'
+  readonly amount: Money
+  readonly refunded: Money
+  readonly code: string | null
+  readonly disputed: boolean
+  readonly createdAt: Date
+  readonly settledAt: Date | null
+}
+
+export type InvoiceRefund = {
+  readonly refundId: string
+  readonly paymentId: string
+  readonly amount: Money
+  readonly status: 'pending' | 'succeeded' | 'failed'
+  readonly reason: string | null
+  readonly note: string | null
+  readonly createdAt: Date
+}

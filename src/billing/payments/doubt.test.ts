@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest'
+import { lookAgainAfterMs, nextCheck, verdictOfNone } from './doubt.ts'
+
+const day = 86_400_000
+const at = (text: string) => new Date(`2026-03-${text}:00.000Z`)
+const sentAt = at('01T00:00')
+
+describe('the provider knows nothing of our reference', () => {
+  const cases: [string, number, string | null, string, string][] = [
+    ['inside the key window the same key is sent again', 0, null, '01T23:59', 'resend'],
+    ['once it has closed nothing is sent, only looked up', 0, null, '02T00:00', 'wait'],
+    ['two lookups are not enough', 1, '02T00:00', '02T02:00', 'wait'],
+    ['three lookups within the hour are not enough', 2, '02T00:00', '02T00:59', 'wait'],
+    ['three lookups over an hour are', 2, '02T00:00', '02T01:00', 'never_arrived'],
+  ]
+  test.each(cases)('%s', (_, noneCount, since, now, kind) => {
+    const doubt = { sentAt, noneCount, noneSince: since === null ? null : at(since) }
+    expect(verdictOfNone(doubt, at(now), day).kind).toBe(kind)
+  })
+
+  test('following its own checks, a doubt ends with the third lookup, an hour after the first', () => {
+    let doubt = { sentAt, noneCount: 0, noneSince: null as Date | null }
+    let now = new Date(sentAt.getTime() + day)
+    const looks: Date[] = []
+    for (;;) {
+      looks.push(now)
+      const verdict = verdictOfNone(doubt, now, day)
+      if (verdict.kind !== 'wait') {
+        expect(verdict.kind).toBe('never_arrived')
+        break
+      }
+      doubt = { sentAt, noneCount: verdict.noneCount, noneSince: verdict.noneSince }
+      now = verdict.checkAt
+    }
+    expect(looks).toEqual([at('02T00:00'), at('02T00:30'), at('02T01:00')])
+  })
+})
+
+test('moved time stops a few times inside the key window and where it closes, and then no more', () => {
+  const stops: string[] = []
+  for (let next = nextCheck(sentAt, sentAt, day); next; next = nextCheck(sentAt, next, day)) {
+    stops.push(next.toISOString().slice(8, 16))
+  }
+  expect(stops).toEqual(['01T00:10', '01T01:00', '01T06:00', '02T00:00'])
+})
+
+test('looks come at once, then ever more slowly, but three times a minute at least', () => {
+  expect([0, 1, 2, 3, 4, 5, 6, 50].map(lookAgainAfterMs)).toEqual([
+    0, 1000, 2000, 4000, 8000, 16_000, 20_000, 20_000,
+  ])
+})

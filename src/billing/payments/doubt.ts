@@ -1,0 +1,52 @@
+/** A call to the provider whose answer never came: what has been tried so far, all in service time. */
+export type Doubt = {
+  readonly sentAt: Date
+  /** Lookups that found nothing since the key window closed, and when the first of them was. */
+  readonly noneCount: number
+  readonly noneSince: Date | null
+}
+
+export type NoneVerdict =
+  /** The provider still knows the key, so sending it again cannot act twice. */
+  | { kind: 'resend' }
+  | { kind: 'wait'; noneCount: number; noneSince: Date; checkAt: Date }
+  /** It can no longer arrive: only now may a new key exist. */
+  | { kind: 'never_arrived' }
+
+const hourMs = 3_600_000
+const enoughLookups = 3
+
+/** What follows when the provider says that it knows nothing of our reference. */
+export function verdictOfNone(doubt: Doubt, now: Date, keyWindowMs: number): NoneVerdict {
+  if (now.getTime() < doubt.sentAt.getTime() + keyWindowMs) return { kind: 'resend' }
+
+  const noneCount = doubt.noneCount + 1
+  const noneSince = doubt.noneSince ?? now
+  const anHourAfter = noneSince.getTime() + hourMs
+  if (noneCount >= enoughLookups && now.getTime() >= anHourAfter) return { kind: 'never_arrived' }
+
+  const checkAt =
+    noneCount < enoughLookups - 1 ? now.getTime() + hourMs / 2 : Math.max(anHourAfter, now.getTime() + 1)
+  return { kind: 'wait', noneCount, noneSince, checkAt: new Date(checkAt) }
+}
+
+/**
+ * The instant of service time by which a doubt must be looked at again, however fast time is moved: a few times while
+ * the key window is open, and when it closes. Null after that, when only real time brings an answer nearer.
+ */
+export function nextCheck(sentAt: Date, now: Date, keyWindowMs: number): Date | null {
+  const windowEnd = sentAt.getTime() + keyWindowMs
+  for (const afterMs of [hourMs / 6, hourMs, 6 * hourMs]) {
+    const at = sentAt.getTime() + afterMs
+    if (at > now.getTime() && at < windowEnd) return new Date(at)
+  }
+  return windowEnd > now.getTime() ? new Date(windowEnd) : null
+}
+
+/**
+ * Real time to wait before the next look. The first comes at once, and none is further away than a third of the
+ * minute in which a doubt must end once the provider answers again.
+ */
+export function lookAgainAfterMs(looks: number): number {
+  return looks === 0 ? 0 : Math.min(20_000, 1000 * 2 ** Math.min(looks - 1, 10))
+}

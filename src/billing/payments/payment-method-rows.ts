@@ -1,0 +1,188 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { Vault } from '../../platform/vault.ts'
+import type { BillingDb, BillingTx } from '../app.ts'
+import type { Card } from '../providers/port.ts'
+import type { MethodInUse } from './payment.ts'
+import { realTimeIn } from './payment-rows.ts'
+
+/** What a caller hands over: a key that can be charged, or a one-time key to be exchanged for one. */
+export type GivenMethod = { billingKey: string } | { authKey: string; customerKey: string }
+
+export type MethodPurpose = 'first' | 'trial' | 'replacement'
+
+export type StoredMethod = {
+  readonly methodId: string
+  readonly accountId: string
+  readonly subscriptionId: string
+  readonly purpose: MethodPurpose
+  readonly state: 'pending' | 'kept' | 'dropped'
+  readonly sealed: Buffer | null
+  readonly exchanged: boolean
+  readonly described: boolean
+  readonly planId: string | null
+  readonly failure: string | null
+}
+
+/** Keeps a payment method sealed. `leaseMs` is how long its request may work on it before the sweep does. */
+export async function insertMethod(
+  tx: BillingTx,
+  vault: Vault,
+  method: {
+    methodId: string
+    given: GivenMethod
+    accountId: string
+    subscriptionId: string
+    purpose: MethodPurpose
+    planId: string | null
+    leaseMs: number | null
+    now: Date
+  },
+): Promise<MethodInUse> {
+  const { methodId } = method
+  const exchanged = 'billingKey' in method.given
+  const text = 'billingKey' in method.given ? method.given.billingKey : JSON.stringify(method.given)
+  const sealed = vault.seal(text, placeOf(methodId))
+  await tx
+    .insertInto('billing.payment_method')
+    .values({
+      id: methodId,
+      account_id: method.accountId,
+      subscription_id: method.subscriptionId,
+      purpose: method.purpose,
+      state: 'pending',
+      sealed,
+      exchanged,
+      brand: null,
+      last4: null,
+      expires: null,
+      plan_id: method.planId,
+      failure: null,
+      look_at: method.leaseMs === null ? null : realTimeIn(method.leaseMs),
+      created_at: method.now,
+    })
+    .execute()
+  return { methodId, sealed, exchanged, described: false }
+}
+
+export function openMethod(
+  vault: Vault,
+  method: { methodId: string; sealed: Buffer; exchanged: boolean },
+): GivenMethod {
+  const text = vault.open(method.sealed, placeOf(method.methodId))
+  return method.exchanged ? { billingKey: text } : (JSON.parse(text) as GivenMethod)
+}
+
+export async function findMethod(db: BillingDb, methodId: string): Promise<StoredMethod | undefined> {
+  const row = await db
+    .selectFrom('billing.payment_method')
+    .select([
+      'id',
+      'account_id',
+      'subscription_id',
+      'purpose',
+      'state',
+      'sealed',
+      'exchanged',
+      'last4',
+      'plan_id',
+      'failure',
+    ])
+    .where('id', '=', methodId)
+    .executeTakeFirst()
+  return (
+    row && {
+      methodId: row.id,
+      accountId: row.account_id,
+      subscriptionId: row.subscription_id,
+      purpose: row.purpose,
+      state: row.state,
+      sealed: row.sealed,
+      exchanged: row.exchanged,
+      described: row.last4 !== null,
+      planId: row.plan_id,
+      failure: row.failure,
+    }
+  )
+}
+
+/** The one-time key is spent; from here on the billing key stands in its place. */
+export async function keepBillingKey(
+  db: BillingDb,
+  vault: Vault,
+  methodId: string,
+  billingKey: string,
+  card: Card,
+): Promise<void> {
+  await db
+    .updateTable('billing.payment_method')
+    .set({ sealed: vault.seal(billingKey, placeOf(methodId)), exchanged: true, ...card })
+    .where('id', '=', methodId)
+    .where('exchanged', '=', false)
+    .execute()
+}
+
+export async function describeMethod(tx: BillingTx, methodId: string, card: Card): Promise<void> {
+  await tx
+    .updateTable('billing.payment_method')
+    .set({ ...card })
+    .where('id', '=', methodId)
+    .execute()
+}
+
+export type KeptMethod = { readonly methodId: string; readonly card: Card | null }
+
+/** A card that is in use is kept. */
+export async function keepMethod(tx: BillingTx, methodId: string): Promise<void> {
+  await keptUpdate([{ methodId, card: null }]).execute(tx)
+}
+
+/** The same as part of a larger statement, with what was learnt of the cards on the way. */
+export function keptUpdate(kept: readonly KeptMethod[]): RawBuilder<unknown> {
+  return sql`
+    update billing.payment_method m
+    set state = 'kept', look_at = null, brand = coalesce(g.brand, m.brand), last4 = coalesce(g.last4, m.last4),
+      expires = coalesce(g.expires, m.expires)
+    from unnest(
+      ${kept.map(({ methodId }) => methodId)}::text[],
+      ${kept.map(({ card }) => card?.brand ?? null)}::text[],
+      ${kept.map(({ card }) => card?.last4 ?? null)}::text[],
+      ${kept.map(({ card }) => card?.expires ?? null)}::text[]
+    ) as g (id, brand, last4, expires)
+    where m.id = g.id and m.state <> 'dropped'`
+}
+
+/** A card that is not used is not kept either. */
+export async function dropMethod(tx: BillingTx, methodId: string, failure: string): Promise<void> {
+  await tx
+    .updateTable('billing.payment_method')
+    .set({ state: 'dropped', sealed: null, look_at: null, failure })
+    .where('id', '=', methodId)
+    .where('state', '=', 'pending')
+    .execute()
+}
+
+/** Forgets every card of an account. */
+export async function eraseMethods(tx: BillingTx, accountId: string): Promise<void> {
+  await tx
+    .updateTable('billing.payment_method')
+    .set({ state: 'dropped', sealed: null, brand: null, last4: null, expires: null, look_at: null })
+    .where('account_id', '=', accountId)
+    .execute()
+}
+
+/** Pending cards whose request is gone. Each is leased to the caller. */
+export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: number): Promise<string[]> {
+  const found = await sql<{ id: string }>`
+    update billing.payment_method
+    set look_at = ${realTimeIn(leaseMs)}
+    where id in (
+      select id from billing.payment_method
+      where state = 'pending' and look_at <= statement_timestamp()
+      order by look_at limit ${limit} for update skip locked)
+    returning id`.execute(db)
+  return found.rows.map(({ id }) => id)
+}
+
+function placeOf(methodId: string): string {
+  return `payment_method:${methodId}`
+}

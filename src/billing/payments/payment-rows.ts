@@ -1,0 +1,201 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { BillingDb, BillingTx } from '../app.ts'
+import type { Currency } from '../money.ts'
+import type { Attempt } from './payment.ts'
+
+/** How long a sender may be at it before the sweep takes its attempt up: a lookup, a send, and some air. */
+export function sendingLeaseMs(terms: { providerTimeoutMs: number }): number {
+  return 2 * terms.providerTimeoutMs + 5_000
+}
+
+/** Real time, so many milliseconds from now, by the one clock that all processes share. */
+export function realTimeIn(ms: number): RawBuilder<Date> {
+  return sql<Date>`clock_timestamp() + make_interval(secs => ${ms / 1000})`
+}
+
+/**
+ * Takes up open attempts that nobody is sending: those named, or those that are due for a look by real time or by
+ * service time. Each is leased to the caller.
+ */
+export async function leaseAttempts(
+  db: BillingDb,
+  which: { paymentId: string } | { dueBy: Date; limit: number },
+  leaseMs: number,
+): Promise<Attempt[]> {
+  const wanted =
+    'paymentId' in which
+      ? sql`id = ${which.paymentId}`
+      : sql`(look_at <= statement_timestamp() or check_at <= ${which.dueBy})`
+  const limit = 'limit' in which ? which.limit : 1
+  const found = await sql<AttemptRow>`
+    with leased as (
+      update billing.payment set sending_until = ${realTimeIn(leaseMs)}, look_at = ${realTimeIn(leaseMs)}, check_at = null
+      where id in (
+        select id from billing.payment
+        where status in ('sending', 'unknown') and ${wanted}
+          and (sending_until is null or sending_until <= statement_timestamp())
+        order by look_at limit ${limit} for update skip locked)
+      returning *
+    )
+    select ${attemptColumns}
+    from leased p
+    join billing.invoice i on i.id = p.invoice_id
+    join billing.payment_method m on m.id = p.payment_method_id
+    order by p.id`.execute(db)
+  return found.rows.map(toAttempt)
+}
+
+const attemptColumns = sql.raw(`
+  p.id, p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.looks,
+  p.none_count, p.none_since, i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged,
+  m.last4 is not null as described`)
+
+type AttemptRow = {
+  id: string
+  invoice_id: string
+  subscription_id: string
+  account_id: string
+  amount: bigint
+  currency: Currency
+  description: string
+  sent_at: Date | null
+  looks: number
+  none_count: number
+  none_since: Date | null
+  invoice_open: boolean
+  method_id: string
+  sealed: Buffer | null
+  exchanged: boolean
+  described: boolean
+}
+
+function toAttempt(row: AttemptRow): Attempt {
+  return {
+    paymentId: row.id,
+    invoiceId: row.invoice_id,
+    subscriptionId: row.subscription_id,
+    accountId: row.account_id,
+    amount: { minor: row.amount, currency: row.currency },
+    description: row.description,
+    sentAt: row.sent_at,
+    looks: row.looks,
+    noneCount: row.none_count,
+    noneSince: row.none_since,
+    invoiceOpen: row.invoice_open,
+    method: {
+      methodId: row.method_id,
+      sealed: row.sealed,
+      exchanged: row.exchanged,
+      described: row.described,
+    },
+  }
+}
+
+/** Says, before anything leaves us, that it may have. False: somebody else settled it meanwhile. */
+export async function markSent(db: BillingDb, paymentId: string, now: Date): Promise<boolean> {
+  const marked = await db
+    .updateTable('billing.payment')
+    .set({ sent_at: now })
+    .where('id', '=', paymentId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .returning('id')
+    .executeTakeFirst()
+  return marked !== undefined
+}
+
+/** Nothing left us: the attempt waits as if it had never been tried. */
+export async function markUnsent(tx: BillingTx, paymentId: string, lookAfterMs: number): Promise<void> {
+  await tx
+    .updateTable('billing.payment')
+    .set((row) => ({
+      sent_at: null,
+      sending_until: null,
+      look_at: realTimeIn(lookAfterMs),
+      check_at: null,
+      looks: row('looks', '+', 1),
+    }))
+    .where('id', '=', paymentId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .execute()
+}
+
+export type Waiting = {
+  lookAfterMs: number
+  checkAt: Date | null
+  none?: { count: number; since: Date }
+}
+
+/** No clear answer: to be looked up again. True if this is the first we hear of the doubt. */
+export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Waiting): Promise<boolean> {
+  const before = await tx
+    .selectFrom('billing.payment')
+    .select('status')
+    .where('id', '=', paymentId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .forUpdate()
+    .executeTakeFirst()
+  if (!before) return false
+  await tx
+    .updateTable('billing.payment')
+    .set((row) => ({
+      status: 'unknown',
+      sending_until: null,
+      look_at: realTimeIn(waiting.lookAfterMs),
+      check_at: waiting.checkAt,
+      looks: row('looks', '+', 1),
+      ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),
+    }))
+    .where('id', '=', paymentId)
+    .execute()
+  return before.status === 'sending'
+}
+
+export type Taken = { readonly paymentId: string; readonly providerId: string; readonly stray: boolean }
+
+/** Records money that was taken. One that is already recorded stays as it is. */
+export async function markSucceeded(tx: BillingTx, now: Date, taken: readonly Taken[]): Promise<void> {
+  await succeededUpdate(now, taken).execute(tx)
+}
+
+/** The same as part of a larger statement. */
+export function succeededUpdate(now: Date, taken: readonly Taken[]): RawBuilder<unknown> {
+  return sql`
+    update billing.payment p
+    set status = 'succeeded', code = null, provider_id = g.provider_id, captured = p.amount, stray = g.stray,
+      settled_at = ${now}, sending_until = null, look_at = null, check_at = null
+    from unnest(
+      ${taken.map(({ paymentId }) => paymentId)}::text[],
+      ${taken.map(({ providerId }) => providerId)}::text[],
+      ${taken.map(({ stray }) => stray)}::boolean[]
+    ) as g (id, provider_id, stray)
+    where p.id = g.id and p.status <> 'succeeded'`
+}
+
+export async function markFailed(tx: BillingTx, now: Date, paymentId: string, code: string): Promise<void> {
+  await tx
+    .updateTable('billing.payment')
+    .set({ status: 'failed', code, settled_at: now, sending_until: null, look_at: null, check_at: null })
+    .where('id', '=', paymentId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .execute()
+}
+
+export async function markDisputed(tx: BillingTx, paymentId: string): Promise<boolean> {
+  const marked = await tx
+    .updateTable('billing.payment')
+    .set({ disputed: true })
+    .where('id', '=', paymentId)
+    .where('disputed', '=', false)
+    .returning('id')
+    .executeTakeFirst()
+  return marked !== undefined
+}
+
+export type PaymentState = {
+  readonly paymentId: string
+  readonly subscriptionId: string
+  readonly methodId: string
+  readonly status: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  readonly code: string | null
+  readonly stray: boolean
+}

@@ -1,0 +1,81 @@
+import type { Money } from '../money.ts'
+import type { Card, ChargeOutcome, DeclineCode, PaymentLookup, ProviderPayment } from '../providers/port.ts'
+import { declineCodes } from '../providers/port.ts'
+
+/** An attempt to take an invoice's amount, with all that is needed to ask the provider. */
+export type Attempt = {
+  readonly paymentId: string
+  readonly invoiceId: string
+  readonly subscriptionId: string
+  readonly accountId: string
+  readonly amount: Money
+  readonly description: string
+  /** Service time of the first send; null while nothing has left us. */
+  readonly sentAt: Date | null
+  readonly looks: number
+  readonly noneCount: number
+  readonly noneSince: Date | null
+  /** Nobody pays for an invoice that was withdrawn meanwhile, so nothing more is sent for it. */
+  readonly invoiceOpen: boolean
+  readonly method: MethodInUse
+}
+
+/** The card of an attempt. What is sealed opens in memory only, just before it is used. */
+export type MethodInUse = {
+  readonly methodId: string
+  readonly sealed: Buffer | null
+  readonly exchanged: boolean
+  /** Whether we can already show which card it is. */
+  readonly described: boolean
+}
+
+/** Why an attempt failed: the card, the provider, or nobody. */
+export type FailureCode =
+  | DeclineCode
+  | 'billing_key_invalid'
+  | 'currency_not_supported'
+  | 'provider_error'
+  | 'provider_unavailable'
+  /** No trace of it at the provider after its key could no longer be used. */
+  | 'never_arrived'
+  /** Its invoice was voided before anything was sent. */
+  | 'withdrawn'
+
+/** What became of an attempt. */
+export type PaymentNews = {
+  readonly paymentId: string
+  readonly outcome:
+    | { kind: 'paid'; providerId: string }
+    | { kind: 'failed'; code: FailureCode }
+    | { kind: 'unknown' }
+    | { kind: 'not_sent' }
+  /** The card, if it was learnt on the way. */
+  readonly card: Card | null
+}
+
+export function isDecline(code: string | null): code is DeclineCode {
+  return (declineCodes as readonly string[]).includes(code ?? '')
+}
+
+export function newsOfCharge(outcome: ChargeOutcome): PaymentNews['outcome'] {
+  switch (outcome.kind) {
+    case 'done':
+      return newsOfPayment(outcome.payment)
+    case 'declined':
+    case 'refused':
+      return { kind: 'failed', code: outcome.code }
+    default:
+      return outcome
+  }
+}
+
+/** A payment that the provider still works on is as unknown as one without an answer. */
+export function newsOfPayment(payment: ProviderPayment): PaymentNews['outcome'] {
+  if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId }
+  if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
+  return { kind: 'unknown' }
+}
+
+export function newsOfLookup(lookup: PaymentLookup): PaymentNews['outcome'] {
+  return lookup.kind === 'found' ? newsOfPayment(lookup.payment) : { kind: 'unknown' }
+}

@@ -1,0 +1,163 @@
+import type { Money } from '../money.ts'
+
+/**
+ * What billing asks of a payment provider. Every call ends in one of a few outcomes and never throws for the provider's
+ * sake: "no" and "don't know" are answers. An adapter turns timeouts, resets, 5xx, "still in progress", unreadable
+ * answers and wrongly echoed amounts into `unknown`, and only what is certain into anything else.
+ */
+export type Provider = {
+  readonly name: string
+  readonly guards: ProviderGuards
+  /** Takes money. `key` is our attempt's id: idempotency key and reference at once. */
+  charge(request: ChargeRequest): Promise<ChargeOutcome>
+  /** What the provider knows of a charge, by our reference. */
+  findPayment(reference: string): Promise<PaymentLookup>
+  /** Gives money back. `key` is our refund's id. */
+  refund(request: RefundRequest): Promise<RefundOutcome>
+  /** Trades a one-time key of the browser for a billing key that can be charged again and again. */
+  exchange(authKey: string, customerKey: string): Promise<ExchangeOutcome>
+  /** What may be shown of a billing key, and whether it can be charged at all. */
+  describe(billingKey: string): Promise<DescribeOutcome>
+  /** The provider's book between two instants, oldest first, page by page. For reconciling. */
+  listPayments(from: Date, to: Date, cursor: string | null): Promise<PaymentListing>
+  /** Verifies a notification's signature over its raw bytes. Undefined: not authentic, or too old. */
+  verifyWebhook(delivery: WebhookDelivery): VerifiedWebhook | undefined
+  /** What an authentic notification is about. Its word is only a hint to look the payment up. */
+  readWebhook(body: unknown): WebhookHint
+}
+
+/** What protects against a second charge when an answer was lost. */
+export type ProviderGuards = {
+  /** How long the provider replays a known key instead of acting again. Counted in service time from the first send. */
+  readonly keyWindowMs: number
+  /** Whether a payment can be found by our reference at once, so that "none" is worth believing. */
+  readonly lookup: 'immediate' | 'lagging'
+  /** Whether a refund can be tied to the remainder we expect, so that a doubled one is refused. */
+  readonly expectedRemainder: boolean
+  readonly currencies: ReadonlySet<string> | 'all'
+}
+
+export type ChargeRequest = {
+  readonly key: string
+  readonly accountId: string
+  readonly amount: Money
+  readonly billingKey: string
+  readonly description: string
+}
+
+export type ChargeOutcome =
+  | { kind: 'done'; payment: ProviderPayment }
+  | { kind: 'declined'; code: DeclineCode }
+  /** The provider refused the request itself; no money moved and none will under this key. */
+  | { kind: 'refused'; code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error' }
+  /** Nothing left this process: the circuit is open, too many calls are in flight, or nobody listens there. */
+  | { kind: 'not_sent' }
+  | { kind: 'unknown' }
+
+export type PaymentLookup =
+  | { kind: 'found'; payment: ProviderPayment }
+  | { kind: 'none' }
+  | { kind: 'unknown' }
+
+export type ProviderPayment = {
+  /** Our attempt's id. */
+  readonly reference: string
+  /** The provider's own id. */
+  readonly providerId: string
+  readonly status: 'paid' | 'declined' | 'pending'
+  readonly declineCode: DeclineCode | null
+  readonly amount: Money
+  readonly refunded: Money
+  readonly refunds: readonly ProviderRefund[]
+  readonly disputed: boolean
+  readonly at: Date
+}
+
+export type ProviderRefund = {
+  /** Our refund's id where the provider carries it. */
+  readonly reference: string | null
+  readonly amount: Money
+  readonly status: 'succeeded' | 'pending' | 'failed'
+}
+
+export type RefundRequest = {
+  readonly key: string
+  readonly payment: { readonly reference: string; readonly providerId: string }
+  readonly amount: Money
+  /** What we believe is left before this refund. */
+  readonly remaining: Money
+  readonly reason: string
+}
+
+export type RefundOutcome =
+  | { kind: 'done' }
+  /** Accepted, and settled later by a notification or a lookup. */
+  | { kind: 'pending' }
+  | { kind: 'declined' }
+  | { kind: 'disputed' }
+  | { kind: 'not_sent' }
+  | { kind: 'unknown' }
+
+export type Card = { readonly brand: string; readonly last4: string; readonly expires: string }
+
+export type ExchangeOutcome =
+  | { kind: 'done'; billingKey: string; card: Card }
+  | { kind: 'refused' }
+  | { kind: 'not_sent' }
+  | { kind: 'unknown' }
+
+export type DescribeOutcome =
+  | { kind: 'valid'; card: Card }
+  | { kind: 'invalid' }
+  | { kind: 'not_sent' }
+  | { kind: 'unknown' }
+
+export type PaymentListing =
+  | { kind: 'page'; payments: readonly ProviderPayment[]; next: string | null }
+  | { kind: 'unknown' }
+
+export type WebhookDelivery = {
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: Buffer
+  readonly secrets: readonly string[]
+  /** Real time: the tolerance of a signature does not move with the sandbox clock. */
+  readonly now: Date
+}
+
+export type VerifiedWebhook = { readonly eventId: string }
+
+export type WebhookHint = {
+  readonly type: string
+  /** Our reference of the payment it speaks of, if it speaks of one. */
+  readonly reference: string | null
+  /** The provider says it happened with real money. In sandbox mode that stops all charging. */
+  readonly live: boolean
+}
+
+/** Why a card did not pay, in one vocabulary for all providers. */
+export type DeclineCode = (typeof declineCodes)[number]
+
+export const declineCodes = [
+  'insufficient_funds',
+  'expired_card',
+  'lost_or_stolen',
+  'do_not_honor',
+  'limit_exceeded',
+  'authentication_required',
+  'invalid_card',
+  'not_supported',
+  'processing_error',
+  'unknown',
+] as const
+
+const hardDeclines: ReadonlySet<DeclineCode> = new Set([
+  'expired_card',
+  'lost_or_stolen',
+  'invalid_card',
+  'not_supported',
+])
+
+/** A hard decline will not pass with the same card, however often it is tried. */
+export function isHard(code: DeclineCode): boolean {
+  return hardDeclines.has(code)
+}

@@ -1,0 +1,256 @@
+import Type, { type Static } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { type JsonAnswer, openFetchJson } from '../../platform/fetch-json.ts'
+import { parseInstant } from '../../platform/time.ts'
+import { fromJson, type Money, toJson } from '../money.ts'
+import {
+  type ChargeOutcome,
+  type ChargeRequest,
+  type DeclineCode,
+  type DescribeOutcome,
+  declineCodes,
+  type ExchangeOutcome,
+  type PaymentListing,
+  type PaymentLookup,
+  type Provider,
+  type ProviderPayment,
+  type ProviderRefund,
+  type RefundOutcome,
+  type RefundRequest,
+  type WebhookHint,
+} from './port.ts'
+import { verifyStandardWebhook } from './standard-webhooks.ts'
+
+export type SandboxProviderOptions = {
+  readonly baseUrl: string
+  readonly secretKey: string
+  readonly timeoutMs: number
+  readonly maxConnections?: number
+}
+
+/** The adapter to the sandbox provider, over HTTP like any other. */
+export function sandboxProvider(options: SandboxProviderOptions): Provider {
+  const fetchJson = openFetchJson({
+    timeoutMs: options.timeoutMs,
+    ...(options.maxConnections && { maxConnections: options.maxConnections }),
+  })
+  const base = options.baseUrl.replace(/\/+$/, '')
+  const authorization = `Bearer ${options.secretKey}`
+
+  const get = (path: string) => fetchJson({ method: 'GET', url: base + path, headers: { authorization } })
+  const post = (path: string, body: unknown, key?: string) =>
+    fetchJson({
+      method: 'POST',
+      url: base + path,
+      headers: { authorization, ...(key !== undefined && { 'idempotency-key': `"${key}"` }) },
+      body: JSON.stringify(body),
+    })
+
+  return {
+    name: 'sandbox',
+    guards: { keyWindowMs: 86_400_000, lookup: 'immediate', expectedRemainder: true, currencies: 'all' },
+
+    async charge(request) {
+      const body = {
+        reference: request.key,
+        billing_key: request.billingKey,
+        account_id: request.accountId,
+        ...toJson(request.amount),
+        description: request.description,
+      }
+      return chargeOutcome(request, await post('/v1/charges', body, request.key))
+    },
+
+    async findPayment(reference) {
+      return lookupOutcome(reference, await get(`/v1/charges/${encodeURIComponent(reference)}`))
+    },
+
+    async refund(request) {
+      const { payment, amount, remaining, reason } = request
+      const body = {
+        reference: request.key,
+        amount: toJson(amount).amount,
+        expected_remaining: toJson(remaining).amount,
+        reason,
+      }
+      return refundOutcome(
+        request,
+        await post(`/v1/charges/${encodeURIComponent(payment.providerId)}/refunds`, body, request.key),
+      )
+    },
+
+    async exchange(authKey, customerKey) {
+      return exchangeOutcome(
+        await post('/v1/billing-keys/exchange', { auth_key: authKey, customer_key: customerKey }),
+      )
+    },
+
+    async describe(billingKey) {
+      return describeOutcome(await get(`/v1/billing-keys/${encodeURIComponent(billingKey)}`))
+    },
+
+    async listPayments(from, to, cursor) {
+      const query = new URLSearchParams({
+        from: from.toISOString(),
+        to: to.toISOString(),
+        ...(cursor !== null && { cursor }),
+      })
+      return listingOutcome(await get(`/v1/charges?${query}`))
+    },
+
+    verifyWebhook: verifyStandardWebhook,
+    readWebhook: readHint,
+  }
+}
+
+function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcome {
+  if (answer.kind !== 'answered') return { kind: answer.kind }
+  if (answer.status === 200 || answer.status === 402) {
+    const payment = paymentOf(answer.body)
+    if (payment?.reference !== request.key || !sameMoney(payment.amount, request.amount))
+      return { kind: 'unknown' }
+    if (answer.status === 200 && payment.status === 'paid') return { kind: 'done', payment }
+    if (answer.status === 402 && payment.status === 'declined') {
+      return { kind: 'declined', code: payment.declineCode ?? 'unknown' }
+    }
+    return { kind: 'unknown' }
+  }
+  const code = errorCodeOf(answer.body)
+  if (answer.status === 422 && (code === 'billing_key_invalid' || code === 'currency_not_supported')) {
+    return { kind: 'refused', code }
+  }
+  // Refused before the provider looked at the key. Every other "no" (a known reference, a key in use or used
+  // otherwise) may hide a charge that went through earlier.
+  const never = code === 'invalid_request' || code === 'validation_failed' || code === 'unauthorized'
+  return never ? { kind: 'refused', code: 'provider_error' } : { kind: 'unknown' }
+}
+
+function lookupOutcome(reference: string, answer: JsonAnswer): PaymentLookup {
+  if (answer.kind !== 'answered') return { kind: 'unknown' }
+  if (answer.status === 404 && errorCodeOf(answer.body) === 'charge_not_found') return { kind: 'none' }
+  const payment = answer.status === 200 ? paymentOf(answer.body) : undefined
+  return payment?.reference === reference ? { kind: 'found', payment } : { kind: 'unknown' }
+}
+
+const refundRefusals: Readonly<Record<string, RefundOutcome>> = {
+  refund_declined: { kind: 'declined' },
+  amount_exceeds_remaining: { kind: 'declined' },
+  charge_not_found: { kind: 'declined' },
+  charge_not_paid: { kind: 'declined' },
+  charge_disputed: { kind: 'disputed' },
+  // The provider did nothing and would do nothing until its operator acts; a later try may pass.
+  unauthorized: { kind: 'not_sent' },
+}
+
+/** A known reference or an unexpected remainder may mean that this very refund went through: that is for a lookup to say. */
+function refundOutcome(request: RefundRequest, answer: JsonAnswer): RefundOutcome {
+  if (answer.kind !== 'answered') return { kind: answer.kind }
+  if (answer.status === 200 && isRefund.Check(answer.body)) {
+    const { reference, amount, status } = answer.body
+    const echoed = reference === request.key && BigInt(amount) === request.amount.minor
+    return echoed && status === 'succeeded' ? { kind: 'done' } : { kind: 'unknown' }
+  }
+  if (answer.status >= 500) return { kind: 'unknown' }
+  return refundRefusals[errorCodeOf(answer.body) ?? ''] ?? { kind: 'unknown' }
+}
+
+function exchangeOutcome(answer: JsonAnswer): ExchangeOutcome {
+  if (answer.kind !== 'answered') return { kind: answer.kind }
+  if (answer.status === 200 && isBillingKey.Check(answer.body)) {
+    return { kind: 'done', billingKey: answer.body.billing_key, card: answer.body.card }
+  }
+  return errorCodeOf(answer.body) === 'auth_key_invalid' ? { kind: 'refused' } : { kind: 'unknown' }
+}
+
+function describeOutcome(answer: JsonAnswer): DescribeOutcome {
+  if (answer.kind !== 'answered') return { kind: answer.kind }
+  if (answer.status === 200 && isBillingKey.Check(answer.body))
+    return { kind: 'valid', card: answer.body.card }
+  return errorCodeOf(answer.body) === 'billing_key_not_found' ? { kind: 'invalid' } : { kind: 'unknown' }
+}
+
+function listingOutcome(answer: JsonAnswer): PaymentListing {
+  if (answer.kind !== 'answered' || answer.status !== 200 || !isListing.Check(answer.body))
+    return { kind: 'unknown' }
+  const payments = answer.body.charges.map(paymentOf)
+  if (!payments.every((payment) => payment !== undefined)) return { kind: 'unknown' }
+  return { kind: 'page', payments, next: answer.body.next_cursor }
+}
+
+function readHint(body: unknown): WebhookHint {
+  const type = textAt(body, 'type') ?? 'unknown'
+  const data = (body as { data?: unknown } | null)?.data
+  return { type, reference: textAt(data, 'reference') ?? null, live: false }
+}
+
+function textAt(body: unknown, name: string): string | undefined {
+  const value = (body as Record<string, unknown> | null | undefined)?.[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+const RefundJson = Type.Object({
+  reference: Type.String(),
+  amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  status: Type.Union([Type.Literal('succeeded'), Type.Literal('failed')]),
+})
+
+const PaymentJson = Type.Object({
+  id: Type.String(),
+  reference: Type.String(),
+  amount: Type.Integer(),
+  currency: Type.String(),
+  status: Type.Union([Type.Literal('paid'), Type.Literal('declined')]),
+  decline_code: Type.Union([Type.String(), Type.Null()]),
+  amount_refunded: Type.Integer(),
+  refunds: Type.Array(RefundJson),
+  disputed: Type.Boolean(),
+  created_at: Type.String(),
+})
+
+const CardJson = Type.Object({ brand: Type.String(), last4: Type.String(), expires: Type.String() })
+
+const isRefund = Compile(RefundJson)
+const isPayment = Compile(PaymentJson)
+const isBillingKey = Compile(Type.Object({ billing_key: Type.String(), card: CardJson }))
+const isListing = Compile(
+  Type.Object({ charges: Type.Array(Type.Unknown()), next_cursor: Type.Union([Type.String(), Type.Null()]) }),
+)
+
+function paymentOf(body: unknown): ProviderPayment | undefined {
+  if (!isPayment.Check(body)) return undefined
+  const amount = fromJson(body)
+  const refunded = fromJson({ amount: body.amount_refunded, currency: body.currency })
+  const at = parseInstant(body.created_at)
+  if (!amount || !refunded || !at) return undefined
+  return {
+    reference: body.reference,
+    providerId: body.id,
+    status: body.status,
+    declineCode: body.decline_code === null ? null : declineCodeOf(body.decline_code),
+    amount,
+    refunded,
+    refunds: body.refunds.map((refund) => refundOf(refund, amount)),
+    disputed: body.disputed,
+    at,
+  }
+}
+
+function refundOf(refund: Static<typeof RefundJson>, { currency }: Money): ProviderRefund {
+  return {
+    reference: refund.reference,
+    amount: { minor: BigInt(refund.amount), currency },
+    status: refund.status,
+  }
+}
+
+function declineCodeOf(text: string): DeclineCode {
+  return declineCodes.find((code) => code === text) ?? 'unknown'
+}
+
+function sameMoney(a: Money, b: Money): boolean {
+  return a.minor === b.minor && a.currency === b.currency
+}
+
+function errorCodeOf(body: unknown): string | undefined {
+  return textAt((body as { error?: unknown } | null | undefined)?.error, 'code')
+}

@@ -1,0 +1,129 @@
+import Type from 'typebox'
+import { mayTouch } from '../../platform/access.ts'
+import { answerOnce } from '../../platform/http/answer-once.ts'
+import { envelope, nullable, success } from '../../platform/http/answers.ts'
+import type { Http } from '../../platform/http/http.ts'
+import { isId } from '../../platform/id.ts'
+import { renderInstant } from '../../platform/time.ts'
+import { answerWithin } from '../answer-within.ts'
+import type { BillingApp } from '../app.ts'
+import { toJson } from '../money.ts'
+import { onceContext } from '../once-context.ts'
+import { refuse } from '../refusals.ts'
+import { ownedBy } from '../tenancy.ts'
+import { type Refund, refundReasons } from './refund.ts'
+import { findRefund } from './refund-rows.ts'
+import { requestRefund } from './request-refund.ts'
+import { sendRefundInTurn } from './send-refund.ts'
+
+const RefundView = Type.Object({
+  refund_id: Type.String(),
+  invoice_id: Type.String(),
+  payment_id: Type.String(),
+  account_id: Type.String(),
+  amount: Type.Integer(),
+  currency: Type.String(),
+  status: Type.Enum(['pending', 'succeeded', 'failed']),
+  reason: nullable(Type.String()),
+  note: nullable(Type.String()),
+  failure_code: nullable(Type.String()),
+  created_at: Type.String(),
+})
+
+export function refundRoutes(http: Http, app: BillingApp): void {
+  http.post(
+    '/api/billing/refund',
+    {
+      config: { access: 'billing:refund' },
+      schema: {
+        summary: 'Give back all or a part of what an invoice took',
+        tags: ['billing'],
+        body: Type.Object(
+          {
+            invoice_id: Type.String({ maxLength: 64 }),
+            amount: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+            reason: Type.Optional(Type.Enum([...refundReasons])),
+            note: Type.Optional(Type.String({ maxLength: 500 })),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(RefundView), 202: success(RefundView) },
+      },
+    },
+    async (request, reply) => {
+      const { invoice_id, amount, reason, note } = request.body
+      const { principal } = request
+      await answerOnce(
+        onceContext(app),
+        request,
+        reply,
+        async (tx) => {
+          if (!isId('inv_', invoice_id)) throw refuse('invoice_not_found')
+          return requestRefund(app, tx, {
+            invoiceId: invoice_id,
+            amount,
+            reason: reason ?? null,
+            note: note ?? null,
+            actor: principal.tokenId,
+            mayTouch: (accountId) => mayTouch(principal.account, accountId),
+          })
+        },
+        (refundId) => finishRefund(app, refundId),
+      )
+    },
+  )
+
+  http.get(
+    '/api/billing/refunds/:refund_id',
+    {
+      config: { access: 'billing:read' },
+      schema: {
+        summary: 'One refund',
+        tags: ['billing'],
+        params: Type.Object({ refund_id: Type.String() }),
+        response: { 200: success(RefundView) },
+      },
+    },
+    async (request) => {
+      const { refund_id } = request.params
+      const found = isId('ref_', refund_id) ? await findRefund(app.db, refund_id) : undefined
+      return envelope(viewOf(ownedBy(request.principal, found, () => refuse('refund_not_found'))))
+    },
+  )
+}
+
+/** Sends a recorded refund and answers with what came of it; 202 while the provider has not answered. */
+async function finishRefund(app: BillingApp, refundId: string): Promise<{ status: number; data: unknown }> {
+  await answerWithin(app.terms.answerWithinMs, (signal) => sendRefundInTurn(app, refundId, signal))
+  const refund = (await findRefund(app.db, refundId))!
+  if (refund.status === 'failed') throw refusalOf(refund)
+  return { status: refund.status === 'succeeded' ? 200 : 202, data: viewOf(refund) }
+}
+
+function refusalOf(refund: Refund) {
+  switch (refund.code) {
+    case 'payment_disputed':
+      return refuse('payment_disputed')
+    case 'provider_unavailable':
+      return refuse('provider_unavailable', { headers: { 'retry-after': '5' } })
+    case 'never_arrived':
+      return refuse('provider_error')
+    default:
+      return refuse('refund_declined')
+  }
+}
+
+function viewOf(refund: Refund) {
+  return {
+    refund_id: refund.refundId,
+    invoice_id: refund.invoiceId,
+    payment_id: refund.paymentId,
+    account_id: refund.accountId,
+    ...toJson(refund.amount),
+    status: refund.status,
+    reason: refund.reason,
+    note: refund.note,
+    failure_code: refund.code,
+    created_at: renderInstant(refund.createdAt, refund.timeZone),
+  }
+}

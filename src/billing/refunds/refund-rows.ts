@@ -1,0 +1,422 @@
+import { sql } from 'kysely'
+import { newId } from '../../platform/id.ts'
+import type { BillingDb, BillingTx } from '../app.ts'
+import type { Currency, Money } from '../money.ts'
+import { realTimeIn } from '../payments/payment-rows.ts'
+import type { Refund, Refundable, RefundFailure, RefundReason } from './refund.ts'
+
+export type LockedPayment = Refundable & {
+  readonly invoiceId: string
+  readonly accountId: string
+  readonly subscriptionId: string
+  /** Undefined when the invoice has no payment that could be refunded. */
+  readonly paymentId: string | undefined
+  readonly currency: Currency
+}
+
+/** An invoice with its payment, locked against other refunds of it. */
+export async function lockRefundable(tx: BillingTx, invoiceId: string): Promise<LockedPayment | undefined> {
+  const invoice = await tx
+    .selectFrom('billing.invoice')
+    .select(['account_id', 'subscription_id', 'currency'])
+    .where('id', '=', invoiceId)
+    .executeTakeFirst()
+  if (!invoice) return undefined
+  const payment = await tx
+    .selectFrom('billing.payment')
+    .select(['id', 'captured', 'refunded', 'refund_pending', 'disputed'])
+    .where('invoice_id', '=', invoiceId)
+    .where('status', '=', 'succeeded')
+    .where('stray', '=', false)
+    .forUpdate()
+    .executeTakeFirst()
+  // Read under the lock: every refund changes the invoice only while it holds the payment.
+  const now = await sql<{ status: Refundable['invoiceStatus']; in_doubt: boolean }>`
+    select i.status, exists (
+      select from billing.refund r where r.payment_id = ${payment?.id ?? ''} and r.step = 'unknown') as in_doubt
+    from billing.invoice i where i.id = ${invoiceId}`.execute(tx)
+  return {
+    invoiceId,
+    accountId: invoice.account_id,
+    subscriptionId: invoice.subscription_id,
+    currency: invoice.currency,
+    paymentId: payment?.id,
+    invoiceStatus: now.rows[0]!.status,
+    captured: payment?.captured ?? 0n,
+    refunded: payment?.refunded ?? 0n,
+    pending: payment?.refund_pending ?? 0n,
+    disputed: payment?.disputed ?? false,
+    inDoubt: now.rows[0]!.in_doubt,
+  }
+}
+
+export type NewRefund = {
+  readonly paymentId: string
+  readonly invoiceId: string
+  readonly accountId: string
+  readonly amount: Money
+  readonly reason: RefundReason | null
+  readonly note: string | null
+  readonly origin: 'request' | 'stray'
+}
+
+/** Writes the intent to refund and sets its amount aside. The check on the payment refuses more than was taken. */
+export async function insertRefund(
+  tx: BillingTx,
+  now: Date,
+  refund: NewRefund,
+  lookAfterMs: number,
+): Promise<string> {
+  const id = newId('ref_', now)
+  await tx
+    .updateTable('billing.payment')
+    .set((row) => ({ refund_pending: row('refund_pending', '+', refund.amount.minor) }))
+    .where('id', '=', refund.paymentId)
+    .execute()
+  await tx
+    .insertInto('billing.refund')
+    .values({
+      id,
+      payment_id: refund.paymentId,
+      invoice_id: refund.invoiceId,
+      account_id: refund.accountId,
+      amount: refund.amount.minor,
+      currency: refund.amount.currency,
+      reason: refund.reason,
+      note: refund.note,
+      origin: refund.origin,
+      status: 'pending',
+      step: 'queued',
+      code: null,
+      created_at: now,
+      sent_at: null,
+      settled_at: null,
+      sending_until: null,
+      look_at: realTimeIn(lookAfterMs),
+      check_at: null,
+      none_since: null,
+    })
+    .execute()
+  return id
+}
+
+/** Records money that went back without our asking. */
+export async function insertForeignRefund(
+  tx: BillingTx,
+  now: Date,
+  refund: { paymentId: string; invoiceId: string; accountId: string; amount: Money },
+): Promise<string> {
+  const id = newId('ref_', now)
+  await tx
+    .updateTable('billing.payment')
+    .set((row) => ({ refunded: row('refunded', '+', refund.amount.minor) }))
+    .where('id', '=', refund.paymentId)
+    .execute()
+  await tx
+    .insertInto('billing.refund')
+    .values({
+      id,
+      payment_id: refund.paymentId,
+      invoice_id: refund.invoiceId,
+      account_id: refund.accountId,
+      amount: refund.amount.minor,
+      currency: refund.amount.currency,
+      reason: 'other',
+      note: null,
+      origin: 'provider',
+      status: 'succeeded',
+      step: null,
+      code: null,
+      created_at: now,
+      sent_at: null,
+      settled_at: now,
+      sending_until: null,
+      look_at: null,
+      check_at: null,
+      none_since: null,
+    })
+    .execute()
+  return id
+}
+
+export async function findRefund(db: BillingDb, refundId: string): Promise<Refund | undefined> {
+  const row = await db
+    .selectFrom('billing.refund as r')
+    .innerJoin('billing.invoice as i', 'i.id', 'r.invoice_id')
+    .innerJoin('billing.subscription as s', 's.id', 'i.subscription_id')
+    .select([
+      'r.id',
+      'r.invoice_id',
+      'r.payment_id',
+      'r.account_id',
+      'r.amount',
+      'r.currency',
+      'r.reason',
+      'r.note',
+      'r.status',
+      'r.code',
+      'r.created_at',
+      's.time_zone',
+    ])
+    .where('r.id', '=', refundId)
+    .executeTakeFirst()
+  return (
+    row && {
+      refundId: row.id,
+      invoiceId: row.invoice_id,
+      paymentId: row.payment_id,
+      accountId: row.account_id,
+      amount: { minor: row.amount, currency: row.currency },
+      reason: row.reason,
+      note: row.note,
+      status: row.status,
+      code: row.code as RefundFailure | null,
+      createdAt: row.created_at,
+      timeZone: row.time_zone,
+    }
+  )
+}
+
+/** A refund that is this process's to send or look up. */
+export type LeasedRefund = {
+  readonly refundId: string
+  readonly origin: 'request' | 'stray' | 'provider'
+  readonly amount: Money
+  readonly reason: RefundReason | null
+  readonly payment: { readonly reference: string; readonly providerId: string }
+  /** Taken and not yet given back for certain. */
+  readonly captured: bigint
+  readonly refunded: bigint
+  /** Null: nothing has left us yet. */
+  readonly sentAt: Date | null
+  readonly looks: number
+  readonly noneCount: number
+  readonly noneSince: Date | null
+}
+
+export type Turn =
+  | { kind: 'mine'; refund: LeasedRefund }
+  | { kind: 'wait'; inDoubt: boolean }
+  | { kind: 'settled' }
+
+/**
+ * Takes a refund's turn. Only one refund of a payment is on its way at a time: a unique index says so, and whoever
+ * finds it taken waits.
+ */
+export async function takeTurn(db: BillingDb, refundId: string, now: Date, leaseMs: number): Promise<Turn> {
+  try {
+    return await db.transaction().execute((tx) => tryTurn(tx, refundId, now, leaseMs))
+  } catch (error) {
+    if ((error as { constraint?: string }).constraint === 'refund_one_sent')
+      return { kind: 'wait', inDoubt: false }
+    throw error
+  }
+}
+
+async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: number): Promise<Turn> {
+  const found = await sql<TurnRow>`
+    select r.id, r.origin, r.amount, r.currency, r.reason, r.status, r.step, r.sent_at, r.looks, r.none_count, r.none_since,
+      coalesce(r.sending_until > statement_timestamp(), false) as leased,
+      p.id as payment_id, p.provider_id, p.captured, p.refunded,
+      (select o.step from billing.refund o
+       where o.payment_id = r.payment_id and o.id <> r.id and o.step in ('sending', 'unknown') limit 1) as other_step
+    from billing.refund r join billing.payment p on p.id = r.payment_id
+    where r.id = ${refundId}
+    for update of r`.execute(tx)
+  const row = found.rows[0]
+  if (row?.status !== 'pending') return { kind: 'settled' }
+  if (row.leased) return { kind: 'wait', inDoubt: false }
+  if (row.step === 'queued' && row.other_step !== null)
+    return { kind: 'wait', inDoubt: row.other_step === 'unknown' }
+  await tx
+    .updateTable('billing.refund')
+    .set({
+      ...(row.step === 'queued' && { step: 'sending' as const, sent_at: now }),
+      sending_until: realTimeIn(leaseMs),
+      look_at: realTimeIn(leaseMs),
+      check_at: null,
+    })
+    .where('id', '=', refundId)
+    .execute()
+  return { kind: 'mine', refund: toLeased(row) }
+}
+
+type TurnRow = {
+  id: string
+  origin: LeasedRefund['origin']
+  amount: bigint
+  currency: Currency
+  reason: RefundReason | null
+  status: Refund['status']
+  step: 'queued' | 'sending' | 'unknown' | 'accepted' | null
+  sent_at: Date | null
+  looks: number
+  none_count: number
+  none_since: Date | null
+  leased: boolean
+  payment_id: string
+  provider_id: string | null
+  captured: bigint
+  refunded: bigint
+  other_step: string | null
+}
+
+function toLeased(row: TurnRow): LeasedRefund {
+  return {
+    refundId: row.id,
+    origin: row.origin,
+    amount: { minor: row.amount, currency: row.currency },
+    reason: row.reason,
+    payment: { reference: row.payment_id, providerId: row.provider_id ?? '' },
+    captured: row.captured,
+    refunded: row.refunded,
+    sentAt: row.step === 'queued' ? null : row.sent_at,
+    looks: row.looks,
+    noneCount: row.none_count,
+    noneSince: row.none_since,
+  }
+}
+
+/** Puts a refund back in line: nothing left us. */
+export async function requeueRefund(db: BillingDb, refundId: string, lookAfterMs: number): Promise<void> {
+  await db
+    .updateTable('billing.refund')
+    .set((row) => ({
+      step: 'queued',
+      sent_at: null,
+      sending_until: null,
+      look_at: realTimeIn(lookAfterMs),
+      looks: row('looks', '+', 1),
+    }))
+    .where('id', '=', refundId)
+    .where('status', '=', 'pending')
+    .execute()
+}
+
+/** No final answer: `unknown` has none at all, `accepted` is being worked on at the provider. */
+export async function parkRefund(
+  db: BillingDb,
+  refundId: string,
+  step: 'unknown' | 'accepted',
+  waiting: { lookAfterMs: number; checkAt: Date | null; none?: { count: number; since: Date } },
+): Promise<void> {
+  await db
+    .updateTable('billing.refund')
+    .set((row) => ({
+      step,
+      sending_until: null,
+      look_at: realTimeIn(waiting.lookAfterMs),
+      check_at: waiting.checkAt,
+      looks: row('looks', '+', 1),
+      ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),
+    }))
+    .where('id', '=', refundId)
+    .where('status', '=', 'pending')
+    .execute()
+}
+
+export type SettledRefund = {
+  readonly refundId: string
+  readonly paymentId: string
+  readonly invoiceId: string
+  readonly accountId: string
+  readonly subscriptionId: string
+  readonly amount: Money
+  readonly stray: boolean
+  /** What has gone back of the payment in all. */
+  readonly refunded: bigint
+}
+
+/** Ends a pending refund and its claim on the payment. Undefined: it had ended already. */
+export async function endRefund(
+  tx: BillingTx,
+  now: Date,
+  refundId: string,
+  end: { status: 'succeeded' } | { status: 'failed'; code: RefundFailure },
+): Promise<SettledRefund | undefined> {
+  const paymentLocked = await sql<{ id: string }>`
+    select p.id from billing.payment p
+    where p.id = (select payment_id from billing.refund where id = ${refundId})
+    for update`.execute(tx)
+  if (paymentLocked.rows.length === 0) return undefined
+  const ended = await tx
+    .updateTable('billing.refund')
+    .set({
+      status: end.status,
+      code: end.status === 'failed' ? end.code : null,
+      step: null,
+      settled_at: now,
+      sending_until: null,
+      look_at: null,
+      check_at: null,
+    })
+    .where('id', '=', refundId)
+    .where('status', '=', 'pending')
+    .returning(['payment_id', 'invoice_id', 'account_id', 'amount', 'currency'])
+    .executeTakeFirst()
+  if (!ended) return undefined
+  const payment = await tx
+    .updateTable('billing.payment')
+    .set((row) => ({
+      refund_pending: row('refund_pending', '-', ended.amount),
+      ...(end.status === 'succeeded' && { refunded: row('refunded', '+', ended.amount) }),
+    }))
+    .where('id', '=', ended.payment_id)
+    .returning(['subscription_id', 'stray', 'refunded'])
+    .executeTakeFirstOrThrow()
+  return {
+    refundId,
+    paymentId: ended.payment_id,
+    invoiceId: ended.invoice_id,
+    accountId: ended.account_id,
+    subscriptionId: payment.subscription_id,
+    amount: { minor: ended.amount, currency: ended.currency },
+    stray: payment.stray,
+    refunded: payment.refunded,
+  }
+}
+
+/** Takes back a refund that had succeeded and failed after all. Undefined: it was not succeeded. */
+export async function undoRefund(
+  tx: BillingTx,
+  now: Date,
+  refundId: string,
+): Promise<SettledRefund | undefined> {
+  const undone = await tx
+    .updateTable('billing.refund')
+    .set({ status: 'failed', code: 'refund_declined', settled_at: now })
+    .where('id', '=', refundId)
+    .where('status', '=', 'succeeded')
+    .returning(['payment_id', 'invoice_id', 'account_id', 'amount', 'currency'])
+    .executeTakeFirst()
+  if (!undone) return undefined
+  const payment = await tx
+    .updateTable('billing.payment')
+    .set((row) => ({ refunded: row('refunded', '-', undone.amount) }))
+    .where('id', '=', undone.payment_id)
+    .returning(['subscription_id', 'stray', 'refunded'])
+    .executeTakeFirstOrThrow()
+  return {
+    refundId,
+    paymentId: undone.payment_id,
+    invoiceId: undone.invoice_id,
+    accountId: undone.account_id,
+    subscriptionId: payment.subscription_id,
+    amount: { minor: undone.amount, currency: undone.currency },
+    stray: payment.stray,
+    refunded: payment.refunded,
+  }
+}
+
+/** Refunds that are due for a look and that nobody is sending; they are not due again for a second. */
+export async function takeDueRefunds(db: BillingDb, now: Date, limit: number): Promise<string[]> {
+  const found = await sql<{ id: string }>`
+    update billing.refund set look_at = ${realTimeIn(1000)}, check_at = null
+    where id in (
+      select id from billing.refund
+      where status = 'pending' and (look_at <= statement_timestamp() or check_at <= ${now})
+        and (sending_until is null or sending_until <= statement_timestamp())
+      order by look_at limit ${limit} for update skip locked)
+    returning id`.execute(db)
+  return found.rows.map(({ id }) => id).sort()
+}

@@ -1,0 +1,200 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BillingApp } from '../app.ts'
+import { insertEvents } from '../events/event-rows.ts'
+import { setRefunded } from '../invoices/invoice-rows.ts'
+import { postTransfers } from '../ledger/ledger-rows.ts'
+import { subtract } from '../money.ts'
+import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts'
+import { markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
+import type { RefundOutcome } from '../providers/port.ts'
+import { type RefundFailure, refundOnRecord } from './refund.ts'
+import {
+  endRefund,
+  insertRefund,
+  type LeasedRefund,
+  parkRefund,
+  requeueRefund,
+  takeTurn,
+} from './refund-rows.ts'
+
+export type Sent = 'settled' | 'pending' | 'waits'
+
+/**
+ * Sends a refund, or finds out what became of it; safe to run any number of times. `waits`: another refund of the same
+ * payment is on its way.
+ */
+export async function sendRefund(app: BillingApp, refundId: string): Promise<Sent> {
+  const now = app.clock()
+  const turn = await takeTurn(app.db, refundId, now, sendingLeaseMs(app.terms))
+  if (turn.kind === 'settled') return 'settled'
+  if (turn.kind === 'wait') return turn.inDoubt ? 'pending' : 'waits'
+
+  const { refund } = turn
+  const outcome = refund.sentAt === null ? await sendFirst(app, refund) : await pursue(app, refund, now)
+  return record(app, refund, outcome)
+}
+
+const pollMs = 40
+
+/** Sends a refund as soon as those before it are through. */
+export async function sendRefundInTurn(
+  app: BillingApp,
+  refundId: string,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted && (await sendRefund(app, refundId)) === 'waits') await sleep(pollMs)
+}
+
+type Found =
+  | RefundOutcome
+  | { kind: 'none_yet'; count: number; since: Date; checkAt: Date }
+  | { kind: 'never_arrived' }
+
+/** A first send; where no clear answer comes it looks once. */
+async function sendFirst(app: BillingApp, refund: LeasedRefund): Promise<Found> {
+  const outcome = await ask(app, refund)
+  if (outcome.kind !== 'unknown') return outcome
+  const found = await look(app, refund)
+  return found.kind === 'none' ? outcome : found
+}
+
+/** Something may have been sent before: look first, and send again only under the key's protection. */
+async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise<Found> {
+  const found = await look(app, refund)
+  if (found.kind !== 'none') return found
+
+  const doubt = { sentAt: refund.sentAt!, noneCount: refund.noneCount, noneSince: refund.noneSince }
+  const verdict = verdictOfNone(doubt, now, app.provider.guards.keyWindowMs)
+  if (verdict.kind === 'never_arrived') return verdict
+  if (verdict.kind === 'wait') {
+    return { kind: 'none_yet', count: verdict.noneCount, since: verdict.noneSince, checkAt: verdict.checkAt }
+  }
+  const again = await ask(app, refund)
+  // An earlier send may still arrive, so that this one did not leave proves nothing.
+  return again.kind === 'not_sent' ? { kind: 'unknown' } : again
+}
+
+function ask(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome> {
+  const captured = { minor: refund.captured, currency: refund.amount.currency }
+  return app.provider.refund({
+    key: refund.refundId,
+    payment: refund.payment,
+    amount: refund.amount,
+    remaining: subtract(captured, { minor: refund.refunded, currency: refund.amount.currency }),
+    reason: refund.reason ?? 'other',
+  })
+}
+
+async function look(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome | { kind: 'none' }> {
+  const lookup = await app.provider.findPayment(refund.payment.reference)
+  return lookup.kind === 'found'
+    ? refundOnRecord(lookup.payment, refund, refund.refunded)
+    : { kind: 'unknown' }
+}
+
+async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
+  const now = app.clock()
+  const { refundId } = refund
+  const lookAfterMs = lookAgainAfterMs(refund.looks + 1)
+  const sentAt = refund.sentAt ?? now
+  switch (outcome.kind) {
+    case 'done':
+      await succeed(app, refundId, now)
+      return 'settled'
+    case 'declined':
+      await fail(app, refundId, 'refund_declined', now)
+      return 'settled'
+    case 'disputed':
+      await fail(app, refundId, 'payment_disputed', now)
+      return 'settled'
+    case 'never_arrived':
+      await fail(app, refundId, 'never_arrived', now)
+      return 'settled'
+    case 'not_sent':
+      // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line.
+      if (refund.origin === 'request') {
+        await fail(app, refundId, 'provider_unavailable', now)
+        return 'settled'
+      }
+      await requeueRefund(app.db, refundId, lookAfterMs)
+      return 'pending'
+    case 'pending':
+    case 'unknown':
+      await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : 'unknown', {
+        lookAfterMs,
+        checkAt: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
+      })
+      return 'pending'
+    case 'none_yet':
+      await parkRefund(app.db, refundId, 'unknown', {
+        lookAfterMs,
+        checkAt: outcome.checkAt,
+        none: { count: outcome.count, since: outcome.since },
+      })
+      return 'pending'
+  }
+}
+
+/** Refund, invoice totals, payment, ledger and event change together. */
+async function succeed(app: BillingApp, refundId: string, now: Date): Promise<void> {
+  await app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    const refund = await endRefund(tx, now, refundId, { status: 'succeeded' })
+    if (!refund) return
+    if (!refund.stray) await setRefunded(tx, refund.invoiceId, refund.refunded)
+    await postTransfers(tx, now, [
+      {
+        cause: `refund:${refundId}`,
+        accountId: refund.accountId,
+        amount: refund.amount,
+        from: 'provider',
+        to: refund.stray ? 'unclaimed' : 'refunds',
+      },
+    ])
+    await insertEvents(tx, now, [eventOf('refund.succeeded', refund)])
+  })
+}
+
+async function fail(app: BillingApp, refundId: string, code: RefundFailure, now: Date): Promise<void> {
+  await app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
+    if (!refund) return
+    const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId))
+    // Nobody asks again for money that was taken for nothing, so this does, now that a new key may exist.
+    if (code === 'never_arrived' && refund.stray) {
+      await insertRefund(tx, now, { ...refund, reason: null, note: null, origin: 'stray' }, 0)
+    }
+    await insertEvents(tx, now, [
+      eventOf('refund.failed', refund, code),
+      ...(newDispute ? [eventOf('payment.disputed', refund)] : []),
+    ])
+  })
+}
+
+function eventOf(
+  type: 'refund.succeeded' | 'refund.failed' | 'payment.disputed',
+  refund: {
+    refundId: string
+    paymentId: string
+    invoiceId: string
+    accountId: string
+    subscriptionId: string
+    amount: { minor: bigint; currency: string }
+  },
+  code?: string,
+) {
+  return {
+    type,
+    accountId: refund.accountId,
+    subscriptionId: refund.subscriptionId,
+    data: {
+      refund_id: refund.refundId,
+      payment_id: refund.paymentId,
+      invoice_id: refund.invoiceId,
+      amount: Number(refund.amount.minor),
+      currency: refund.amount.currency,
+      ...(code !== undefined && { code }),
+    },
+  }
+}

@@ -1,0 +1,20 @@
+import type { Http } from '../platform/http/http.ts'
+import { accountRoutes } from './accounts/account-routes.ts'
+import type { BillingApp } from './app.ts'
+import { eventRoutes } from './events/event-routes.ts'
+import { invoiceRoutes } from './invoices/invoice-routes.ts'
+import { planRoutes } from './plans/plan-routes.ts'
+import { refundRoutes } from './refunds/refund-routes.ts'
+import { subscriptionRoutes } from './subscriptions/subscription-routes.ts'
+import { webhookRoutes } from './webhooks/webhook-routes.ts'
+
+/** Everything billing answers over HTTP. */
+export function billingRoutes(http: Http, app: BillingApp): void {
+  accountRoutes(http, app)
+  eventRoutes(http, app)
+  planRoutes(http, app)
+  invoiceRoutes(http, app)
+  refundRoutes(http, app)
+  subscriptionRoutes(http, app)
+  webhookRoutes(http, app)
+}

@@ -1,0 +1,66 @@
+import { newId } from '../../platform/id.ts'
+import type { BillingTx } from '../app.ts'
+import type { Attempt, MethodInUse } from '../payments/payment.ts'
+import { realTimeIn } from '../payments/payment-rows.ts'
+
+/**
+ * Writes a new attempt to collect an open invoice, leased to the caller, and stops dunning until its outcome is known.
+ * Undefined when the invoice is no longer open, or, where `dueBy` is given, no longer due for a retry.
+ */
+export async function openAttempt(
+  tx: BillingTx,
+  now: Date,
+  invoiceId: string,
+  method: MethodInUse,
+  leaseMs: number,
+  dueBy?: Date,
+): Promise<Attempt | undefined> {
+  let claim = tx
+    .updateTable('billing.invoice')
+    .set((row) => ({ due_at: null, attempt_count: row('attempt_count', '+', 1) }))
+    .where('id', '=', invoiceId)
+    .where('status', '=', 'open')
+  if (dueBy) claim = claim.where('due_at', '<=', dueBy).where('dunning', '=', 'retry')
+  const invoice = await claim
+    .returning(['account_id', 'subscription_id', 'amount_due', 'currency', 'description'])
+    .executeTakeFirst()
+  if (!invoice) return undefined
+
+  const paymentId = newId('pay_', now)
+  await tx
+    .insertInto('billing.payment')
+    .values({
+      id: paymentId,
+      invoice_id: invoiceId,
+      subscription_id: invoice.subscription_id,
+      account_id: invoice.account_id,
+      payment_method_id: method.methodId,
+      amount: invoice.amount_due,
+      currency: invoice.currency,
+      status: 'sending',
+      code: null,
+      provider_id: null,
+      created_at: now,
+      sent_at: now,
+      settled_at: null,
+      sending_until: realTimeIn(leaseMs),
+      look_at: realTimeIn(leaseMs),
+      check_at: null,
+      none_since: null,
+    })
+    .execute()
+  return {
+    paymentId,
+    invoiceId,
+    subscriptionId: invoice.subscription_id,
+    accountId: invoice.account_id,
+    amount: { minor: invoice.amount_due, currency: invoice.currency },
+    description: invoice.description,
+    sentAt: now,
+    looks: 0,
+    noneCount: 0,
+    noneSince: null,
+    invoiceOpen: true,
+    method,
+  }
+}

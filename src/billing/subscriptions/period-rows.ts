@@ -1,0 +1,95 @@
+import { sql } from 'kysely'
+import { newId } from '../../platform/id.ts'
+import type { BillingTx } from '../app.ts'
+import type { Attempt, MethodInUse } from '../payments/payment.ts'
+import { realTimeIn } from '../payments/payment-rows.ts'
+import type { DuePeriod } from './catch-up.ts'
+import type { Subscription } from './subscription.ts'
+
+export type Opening = {
+  readonly subscription: Subscription
+  readonly due: DuePeriod
+  readonly method: MethodInUse
+}
+
+/**
+ * Opens periods: for each its row, its numbered invoice and, unless it is held, the attempt that will collect it. The
+ * unique (subscription, k) is what lets a period be charged once. Returns the attempts, leased to the caller.
+ */
+export async function openPeriods(
+  tx: BillingTx,
+  now: Date,
+  openings: readonly Opening[],
+  leaseMs: number,
+): Promise<Attempt[]> {
+  const rows = openings.map(({ subscription, due, method }) => ({
+    subscription,
+    due,
+    method,
+    invoiceId: newId('inv_', now),
+    paymentId: due.held ? null : newId('pay_', now),
+  }))
+  const of = <T>(pick: (row: (typeof rows)[number]) => T) => rows.map(pick)
+  await sql`
+    with given as (
+      select * from unnest(
+        ${of((row) => row.subscription.subscriptionId)}::text[],
+        ${of((row) => row.subscription.accountId)}::text[],
+        ${of((row) => row.due.k)}::int[],
+        ${of((row) => row.due.period.start)}::timestamptz[],
+        ${of((row) => row.due.period.end)}::timestamptz[],
+        ${of((row) => row.subscription.description)}::text[],
+        ${of((row) => row.subscription.price.minor)}::bigint[],
+        ${of((row) => row.subscription.price.currency)}::text[],
+        ${of((row) => row.method.methodId)}::text[],
+        ${of((row) => row.invoiceId)}::text[],
+        ${of((row) => row.paymentId)}::text[]
+      ) as g (subscription_id, account_id, k, start_at, end_at, description, amount, currency, method_id, invoice_id, payment_id)
+    ),
+    -- The account's row lock hands out its invoice numbers one after another.
+    counted as (
+      update billing.account a set invoice_count = a.invoice_count + wanted.n
+      from (select account_id, count(*)::int as n from given group by account_id) wanted
+      where a.id = wanted.account_id
+      returning a.id, a.invoice_count - wanted.n as used
+    ),
+    invoiced as (
+      insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency,
+        period_start, period_end, issued_at, status, hold, attempt_count)
+      select g.invoice_id, g.account_id, g.subscription_id,
+        c.used + row_number() over (partition by g.account_id order by g.k),
+        g.description, g.amount, g.currency, g.start_at, g.end_at, g.start_at, 'open',
+        case when g.payment_id is null then 'missed' end, case when g.payment_id is null then 0 else 1 end
+      from given g join counted c on c.id = g.account_id
+    ),
+    opened as (
+      insert into billing.period (subscription_id, k, start_at, end_at, invoice_id)
+      select subscription_id, k, start_at, end_at, invoice_id from given
+    )
+    insert into billing.payment (id, invoice_id, subscription_id, account_id, payment_method_id, amount, currency,
+      status, created_at, sent_at, sending_until, look_at)
+    select payment_id, invoice_id, subscription_id, account_id, method_id, amount, currency,
+      'sending', ${now}, ${now}, ${realTimeIn(leaseMs)}, ${realTimeIn(leaseMs)}
+    from given where payment_id is not null`.execute(tx)
+
+  return rows.flatMap(({ subscription, method, invoiceId, paymentId }) =>
+    paymentId === null
+      ? []
+      : [
+          {
+            paymentId,
+            invoiceId,
+            subscriptionId: subscription.subscriptionId,
+            accountId: subscription.accountId,
+            amount: subscription.price,
+            description: subscription.description,
+            sentAt: now,
+            looks: 0,
+            noneCount: 0,
+            noneSince: null,
+            invoiceOpen: true,
+            method,
+          },
+        ],
+  )
+}

@@ -1,0 +1,75 @@
+import type { Money } from '../money.ts'
+import type { ProviderPayment } from '../providers/port.ts'
+
+export type OurPayment = {
+  readonly reference: string
+  readonly accountId: string
+  readonly status: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  readonly amount: Money
+  readonly refunded: bigint
+  readonly refundPending: bigint
+  readonly disputed: boolean
+}
+
+/** Where two books tell different stories about a payment. */
+export type Difference = {
+  readonly kind: DifferenceKind
+  readonly reference: string
+  readonly accountId: string | null
+  readonly ours: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
+  readonly theirs: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
+}
+
+export type DifferenceKind =
+  /** The provider has a payment that is none of ours. */
+  | 'unknown_here'
+  /** We hold it for taken, and the provider knows nothing of it. */
+  | 'missing_there'
+  | 'amount'
+  | 'status'
+  | 'refunded'
+  | 'disputed'
+  /** One side does not know its outcome yet. */
+  | 'undecided'
+
+/** What differs, the gravest first. `unknown`: the provider did not answer; undefined: it has no such payment. */
+export function differenceOf(
+  ours: OurPayment | undefined,
+  theirs: ProviderPayment | 'unknown' | undefined,
+): Difference | undefined {
+  const found = theirs === 'unknown' ? undefined : theirs
+  const kind = kindOf(ours, theirs)
+  if (kind === undefined) return undefined
+  return {
+    kind,
+    reference: ours?.reference ?? found?.reference ?? '',
+    accountId: ours?.accountId ?? null,
+    ours: ours
+      ? {
+          status: ours.status,
+          amount: ours.amount,
+          refunded: { minor: ours.refunded, currency: ours.amount.currency },
+        }
+      : null,
+    theirs: found ? { status: found.status, amount: found.amount, refunded: found.refunded } : null,
+  }
+}
+
+function kindOf(
+  ours: OurPayment | undefined,
+  theirs: ProviderPayment | 'unknown' | undefined,
+): DifferenceKind | undefined {
+  const isOpen = ours?.status === 'sending' || ours?.status === 'unknown'
+  if (theirs === 'unknown') return ours ? 'undecided' : undefined
+  if (!theirs) return ours?.status === 'succeeded' ? 'missing_there' : isOpen ? 'undecided' : undefined
+  if (!ours) return 'unknown_here'
+  if (theirs.amount.currency !== ours.amount.currency || theirs.amount.minor !== ours.amount.minor) {
+    return 'amount'
+  }
+  if (theirs.status === 'pending') return 'undecided'
+  if ((theirs.status === 'paid') !== (ours.status === 'succeeded') || isOpen) return 'status'
+  if (theirs.status === 'paid' && (theirs.refunded.minor !== ours.refunded || ours.refundPending > 0n)) {
+    return 'refunded'
+  }
+  return theirs.disputed && !ours.disputed ? 'disputed' : undefined
+}

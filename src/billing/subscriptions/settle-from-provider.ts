@@ -1,0 +1,164 @@
+import type { BillingApp, BillingTx } from '../app.ts'
+import { insertEvents, type NewEvent } from '../events/event-rows.ts'
+import { setRefunded } from '../invoices/invoice-rows.ts'
+import { postTransfers } from '../ledger/ledger-rows.ts'
+import { newsOfPayment } from '../payments/payment.ts'
+import { leaseAttempts, markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
+import type { ProviderPayment } from '../providers/port.ts'
+import { insertForeignRefund, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
+import { sendRefund } from '../refunds/send-refund.ts'
+import { settleDecided, settlePayments } from './settle-payments.ts'
+
+export type ProviderVerdict =
+  | 'settled'
+  | 'not_ours'
+  | 'not_known'
+  /** A refund of ours was on its way meanwhile, so what else went back cannot be told yet: look again. */
+  | 'in_motion'
+
+/**
+ * Looks a payment up by our reference and records whatever is true by now: paid, declined, taken after we had given it
+ * up, refunded more than we know, a refund that failed after all, disputed. Safe to run any number of times.
+ */
+export async function settleFromProvider(app: BillingApp, reference: string): Promise<ProviderVerdict> {
+  if (!(await isOurs(app, reference))) return 'not_ours'
+  const lookup = await app.provider.findPayment(reference)
+  if (lookup.kind !== 'found') return 'not_known'
+  await settleCharge(app, lookup.payment)
+  const { status } = lookup.payment
+  return status !== 'paid' || (await settleAfterwards(app, lookup.payment)) ? 'settled' : 'in_motion'
+}
+
+async function isOurs(app: BillingApp, reference: string): Promise<boolean> {
+  const found = await app.db
+    .selectFrom('billing.payment')
+    .select('id')
+    .where('id', '=', reference)
+    .executeTakeFirst()
+  return found !== undefined
+}
+
+async function settleCharge(app: BillingApp, record: ProviderPayment): Promise<void> {
+  const paymentId = record.reference
+  const outcome = newsOfPayment(record)
+  if (outcome.kind !== 'paid' && outcome.kind !== 'failed') return
+
+  // A sender that is still at it records the same truth; the row lock makes either of them the first.
+  const [attempt] = await leaseAttempts(app.db, { paymentId }, sendingLeaseMs(app.terms))
+  if (attempt) {
+    await settlePayments(app, [{ attempt, news: { paymentId, outcome, card: null }, fresh: false }])
+    return
+  }
+  await app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    await settleDecided(app, tx, [{ paymentId, outcome, card: null }], app.clock())
+  })
+}
+
+/** What happened to the money after it was taken. False: the record cannot be told apart from a refund of ours. */
+async function settleAfterwards(app: BillingApp, record: ProviderPayment): Promise<boolean> {
+  const pending = await app.db
+    .selectFrom('billing.refund')
+    .select('id')
+    .where('payment_id', '=', record.reference)
+    .where('status', '=', 'pending')
+    .where('sent_at', 'is not', null)
+    .orderBy('id')
+    .execute()
+  for (const { id } of pending) await sendRefund(app, id)
+
+  const now = app.clock()
+  return app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    const payment = await tx
+      .selectFrom('billing.payment')
+      .select([
+        'id',
+        'invoice_id',
+        'account_id',
+        'subscription_id',
+        'refunded',
+        'refund_pending',
+        'currency',
+        'stray',
+      ])
+      .where('id', '=', record.reference)
+      .forUpdate()
+      .executeTakeFirstOrThrow()
+    const events: NewEvent[] = []
+    if (record.disputed && (await markDisputed(tx, payment.id))) {
+      events.push({
+        type: 'payment.disputed',
+        accountId: payment.account_id,
+        subscriptionId: payment.subscription_id,
+        data: { payment_id: payment.id, invoice_id: payment.invoice_id },
+      })
+    }
+    const reversed = await reverseFailed(tx, record, now)
+    const known = reversed.at(-1)?.refunded ?? payment.refunded
+    // While a refund of ours is on its way the total may already hold it, so nothing is concluded from the total.
+    const foreign = payment.refund_pending === 0n ? record.refunded.minor - known : 0n
+    if (foreign > 0n) {
+      const amount = { minor: foreign, currency: payment.currency }
+      const about = {
+        paymentId: payment.id,
+        invoiceId: payment.invoice_id,
+        accountId: payment.account_id,
+        amount,
+      }
+      const refundId = await insertForeignRefund(tx, now, about)
+      if (!payment.stray) await setRefunded(tx, payment.invoice_id, known + foreign)
+      await postTransfers(tx, now, [
+        {
+          cause: `refund:${refundId}`,
+          accountId: payment.account_id,
+          amount,
+          from: 'provider',
+          to: payment.stray ? 'unclaimed' : 'refunds',
+        },
+      ])
+      const settled = { ...about, refundId, subscriptionId: payment.subscription_id, stray: payment.stray }
+      events.push(refundEvent('refund.succeeded', { ...settled, refunded: known + foreign }))
+    }
+    await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
+    // Less than we know is a record from before a refund of ours; a part of it is somebody else's.
+    return foreign >= 0n && [known + foreign, known + payment.refund_pending].includes(record.refunded.minor)
+  })
+}
+
+/** Refunds that we hold for done and the provider calls failed: the money is still there, so a new transfer says so. */
+async function reverseFailed(tx: BillingTx, record: ProviderPayment, now: Date): Promise<SettledRefund[]> {
+  const reversed: SettledRefund[] = []
+  for (const { reference, status } of record.refunds) {
+    if (status !== 'failed' || reference === null) continue
+    const undone = await undoRefund(tx, now, reference)
+    if (!undone) continue
+    if (!undone.stray) await setRefunded(tx, undone.invoiceId, undone.refunded)
+    await postTransfers(tx, now, [
+      {
+        cause: `refund_reversal:${reference}`,
+        accountId: undone.accountId,
+        amount: undone.amount,
+        from: undone.stray ? 'unclaimed' : 'refunds',
+        to: 'provider',
+      },
+    ])
+    reversed.push(undone)
+  }
+  return reversed
+}
+
+function refundEvent(type: 'refund.succeeded' | 'refund.reversed', refund: SettledRefund): NewEvent {
+  return {
+    type,
+    accountId: refund.accountId,
+    subscriptionId: refund.subscriptionId,
+    data: {
+      refund_id: refund.refundId,
+      payment_id: refund.paymentId,
+      invoice_id: refund.invoiceId,
+      amount: Number(refund.amount.minor),
+      currency: refund.amount.currency,
+    },
+  }
+}

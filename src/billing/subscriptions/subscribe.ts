@@ -1,0 +1,198 @@
+import { newId } from '../../platform/id.ts'
+import {
+  type Contact,
+  ensureAccount,
+  findContact,
+  putContact,
+  unerase,
+  updateTimeZone,
+} from '../accounts/account-rows.ts'
+import { answerWithin } from '../answer-within.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import { insertEvents } from '../events/event-rows.ts'
+import { chargeOrLook } from '../payments/charge-payment.ts'
+import type { Attempt } from '../payments/payment.ts'
+import { type GivenMethod, insertMethod } from '../payments/payment-method-rows.ts'
+import { sendingLeaseMs } from '../payments/payment-rows.ts'
+import { findPlan, type Plan } from '../plans/plan-rows.ts'
+import { refuse } from '../refusals.ts'
+import { chargeRefusal } from './charge-refusal.ts'
+import { period } from './period.ts'
+import { openPeriods } from './period-rows.ts'
+import { settlePayments } from './settle-payments.ts'
+import type { Subscription } from './subscription.ts'
+import { getCharged, insertSubscription, lockLiveSubscription } from './subscription-rows.ts'
+import { takeUpPayment } from './take-up-payments.ts'
+import { useCard } from './use-card.ts'
+
+export type SubscribeRequest = {
+  readonly accountId: string
+  readonly planId: string
+  readonly method: GivenMethod
+  readonly timeZone: string | undefined
+  readonly contact: Contact | undefined
+  readonly actor: Actor
+}
+
+export type Subscribed = { readonly status: 201 | 202; readonly subscription: Subscription }
+
+/**
+ * Starts a recurring subscription. `begin` writes the intent, in the transaction that claims the caller's key; `finish`
+ * takes the money, and continues whatever an earlier request left behind.
+ */
+export function subscribing(app: BillingApp, request: SubscribeRequest) {
+  // Only the request that wrote the attempt holds its lease and may send it without asking.
+  let own: Attempt | undefined
+  return {
+    async begin(tx: BillingTx): Promise<string> {
+      const begun = await beginSubscription(app, tx, request)
+      own = begun.attempt
+      return begun.intent
+    },
+    finish(intent: string): Promise<Subscribed> {
+      return intent.startsWith('pm_') ? finishTrialCard(app, intent) : finishFirstCharge(app, intent, own)
+    },
+  }
+}
+
+type Begun = { readonly intent: string; readonly attempt: Attempt | undefined }
+
+async function beginSubscription(app: BillingApp, tx: BillingTx, request: SubscribeRequest): Promise<Begun> {
+  const now = app.clock()
+  const plan = await getOfferedPlan(app, tx, request.planId)
+  const known = await ensureAccount(tx, request.accountId, request.timeZone ?? app.terms.timeZone, now)
+  const started = await insertIncomplete(tx, request, request.timeZone ?? known, plan, now)
+  const trial = started ? undefined : await lockCardlessTrial(tx, request.accountId)
+  const subscription = started ?? trial
+  if (!subscription) throw refuse('subscription_exists')
+
+  const method = await insertMethod(tx, app.vault, {
+    methodId: started?.methodId ?? newId('pm_', now),
+    given: request.method,
+    accountId: request.accountId,
+    subscriptionId: subscription.subscriptionId,
+    purpose: started ? 'first' : 'trial',
+    planId: plan.planId,
+    // A first card lives and dies with its attempt, which has a lease of its own.
+    leaseMs: started ? null : sendingLeaseMs(app.terms),
+    now,
+  })
+  await noteRequest(app, tx, request, subscription.subscriptionId, now)
+  if (!started) return { intent: method.methodId, attempt: undefined }
+
+  const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
+  const opening = { subscription: started, due: first, method }
+  const [attempt] = await openPeriods(tx, now, [opening], sendingLeaseMs(app.terms))
+  await insertEvents(tx, now, [
+    {
+      type: 'subscription.created',
+      accountId: started.accountId,
+      subscriptionId: started.subscriptionId,
+      data: { plan_id: plan.planId },
+    },
+  ])
+  return { intent: attempt!.paymentId, attempt }
+}
+
+async function getOfferedPlan(app: BillingApp, tx: BillingTx, planId: string): Promise<Plan> {
+  const plan = await findPlan(tx, planId)
+  if (!plan?.active) throw refuse('plan_not_found')
+  const { currencies } = app.provider.guards
+  if (currencies !== 'all' && !currencies.has(plan.price.currency)) throw refuse('currency_not_supported')
+  return plan
+}
+
+/** Undefined when the account has a live subscription. */
+async function insertIncomplete(
+  tx: BillingTx,
+  { accountId }: SubscribeRequest,
+  timeZone: string,
+  plan: Plan,
+  now: Date,
+): Promise<Subscription | undefined> {
+  const first = period(now, timeZone, { unit: plan.interval, count: plan.intervalCount }, 0)
+  return insertSubscription(
+    tx,
+    {
+      subscriptionId: newId('sub_', now),
+      accountId,
+      timeZone,
+      status: 'incomplete',
+      anchor: now,
+      lastK: 0,
+      nextBillingAt: first.end,
+      periodStart: first.start,
+      periodEnd: first.end,
+      trialEndsAt: null,
+      cancelAt: null,
+      canceledAt: null,
+      cancelCode: null,
+      cancelNote: null,
+      methodId: newId('pm_', now),
+      createdAt: now,
+    },
+    plan,
+  )
+}
+
+async function lockCardlessTrial(tx: BillingTx, accountId: string): Promise<Subscription | undefined> {
+  const live = await lockLiveSubscription(tx, accountId)
+  return live?.status === 'trialing' && live.methodId === null ? live : undefined
+}
+
+/** What else the request told us: the zone, the person, and who asked. */
+async function noteRequest(
+  app: BillingApp,
+  tx: BillingTx,
+  { accountId, timeZone, contact, actor }: SubscribeRequest,
+  subscriptionId: string,
+  now: Date,
+): Promise<void> {
+  await insertAudit(tx, {
+    at: now,
+    actor,
+    action: 'subscription.subscribe',
+    accountId,
+    target: subscriptionId,
+  })
+  if (contact !== undefined) {
+    const before = await findContact(tx, app.vault, accountId)
+    await putContact(tx, app.vault, accountId, { ...before, ...contact }, now)
+    await unerase(tx, accountId)
+  }
+  if (timeZone !== undefined) await updateTimeZone(tx, accountId, timeZone)
+}
+
+/** Takes the first period's money: 201 if paid, 202 while nobody knows, a refusal otherwise. */
+async function finishFirstCharge(
+  app: BillingApp,
+  paymentId: string,
+  own: Attempt | undefined,
+): Promise<Subscribed> {
+  await answerWithin(app.terms.answerWithinMs, () =>
+    own ? chargeFirst(app, own) : takeUpPayment(app, paymentId),
+  )
+  const { payment, subscription } = await getCharged(app.db, paymentId)
+  if (payment.status === 'failed') throw chargeRefusal(payment.code)
+  if (payment.status !== 'succeeded') return { status: 202, subscription }
+  // Canceled while its charge was in doubt: the money is on its way back, and nothing was started.
+  if (payment.stray) throw refuse('already_canceled')
+  return { status: 201, subscription }
+}
+
+async function chargeFirst(app: BillingApp, attempt: Attempt): Promise<void> {
+  const news = await chargeOrLook(app, attempt)
+  // The caller is told, and asks again with a fresh intent: this one must not come alive later.
+  const outcome =
+    news.outcome.kind === 'not_sent'
+      ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
+      : news.outcome
+  await settlePayments(app, [{ attempt, news: { ...news, outcome }, fresh: true }])
+}
+
+/** A trial without a card gets one; its first charge comes when the trial ends. */
+async function finishTrialCard(app: BillingApp, methodId: string): Promise<Subscribed> {
+  const { settled, subscription } = await useCard(app, methodId)
+  return { status: settled ? 201 : 202, subscription }
+}

@@ -1,0 +1,179 @@
+import { type Selectable, sql } from 'kysely'
+import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
+import type { BillingDb, BillingTx } from '../app.ts'
+import type { PaymentState } from '../payments/payment-rows.ts'
+import type { Plan } from '../plans/plan-rows.ts'
+import type { BillingTables } from '../tables.ts'
+import type { Subscription, SubscriptionStatus } from './subscription.ts'
+
+/** Adds a subscription unless the account has a live one; then undefined, and nothing is written. */
+export async function insertSubscription(
+  tx: BillingTx,
+  subscription: Omit<Subscription, 'planId' | 'description' | 'price' | 'interval' | 'card'>,
+  plan: Plan,
+): Promise<Subscription | undefined> {
+  const { canceledAt, cancelAt, cancelCode, cancelNote } = subscription
+  const made = await tx
+    .insertInto('billing.subscription')
+    .values({
+      id: subscription.subscriptionId,
+      account_id: subscription.accountId,
+      ...termsOf(plan),
+      time_zone: subscription.timeZone,
+      status: subscription.status,
+      anchor: subscription.anchor,
+      last_k: subscription.lastK,
+      next_billing_at: subscription.nextBillingAt,
+      period_start: subscription.periodStart,
+      period_end: subscription.periodEnd,
+      trial_ends_at: subscription.trialEndsAt,
+      cancel_at: cancelAt,
+      canceled_at: canceledAt,
+      cancel_code: cancelCode,
+      cancel_note: cancelNote,
+      payment_method_id: subscription.methodId,
+      created_at: subscription.createdAt,
+    })
+    .onConflict((conflict) => conflict.doNothing())
+    .returningAll()
+    .executeTakeFirst()
+  return made && toSubscription({ ...made, brand: null, last4: null, expires: null })
+}
+
+/** The plan's terms as a subscription carries them. */
+export function termsOf(plan: Plan) {
+  return {
+    plan_id: plan.planId,
+    description: plan.name,
+    amount: plan.price.minor,
+    currency: plan.price.currency,
+    interval_unit: plan.interval,
+    interval_count: plan.intervalCount,
+  }
+}
+
+export async function findSubscription(
+  db: BillingDb,
+  subscriptionId: string,
+): Promise<Subscription | undefined> {
+  const row = await selectSubscriptions(db).where('s.id', '=', subscriptionId).executeTakeFirst()
+  return row && toSubscription(row)
+}
+
+export async function getSubscription(db: BillingDb, subscriptionId: string): Promise<Subscription> {
+  return toSubscription(
+    await selectSubscriptions(db).where('s.id', '=', subscriptionId).executeTakeFirstOrThrow(),
+  )
+}
+
+/** How a subscription's charge stands, and the subscription with it. */
+export async function getCharged(
+  db: BillingDb,
+  paymentId: string,
+): Promise<{ payment: Pick<PaymentState, 'status' | 'code' | 'stray'>; subscription: Subscription }> {
+  const row = await selectSubscriptions(db)
+    .innerJoin('billing.payment as p', 'p.subscription_id', 's.id')
+    .select(['p.status as payment_status', 'p.code', 'p.stray'])
+    .where('p.id', '=', paymentId)
+    .executeTakeFirstOrThrow()
+  const { payment_status: status, code, stray } = row
+  return { payment: { status, code, stray }, subscription: toSubscription(row) }
+}
+
+/** Whoever changes a subscription, its invoices or its attempts holds this lock first. */
+export async function lockSubscription(
+  tx: BillingTx,
+  subscriptionId: string,
+): Promise<Subscription | undefined> {
+  const row = await selectSubscriptions(tx)
+    .where('s.id', '=', subscriptionId)
+    .forUpdate('s')
+    .executeTakeFirst()
+  return row && toSubscription(row)
+}
+
+export async function lockLiveSubscription(
+  tx: BillingTx,
+  accountId: string,
+): Promise<Subscription | undefined> {
+  const row = await selectSubscriptions(tx)
+    .where('s.account_id', '=', accountId)
+    .where('s.status', '<>', 'canceled')
+    .forUpdate('s')
+    .executeTakeFirst()
+  return row && toSubscription(row)
+}
+
+export async function hasLiveSubscription(db: BillingDb, accountId: string): Promise<boolean> {
+  const live = await db
+    .selectFrom('billing.subscription')
+    .select('id')
+    .where('account_id', '=', accountId)
+    .where('status', '<>', 'canceled')
+    .executeTakeFirst()
+  return live !== undefined
+}
+
+/** Locks the subscriptions of some payments, in order, so that two settlers never wait for each other in a ring. */
+export async function lockSubscriptionsOf(tx: BillingTx, paymentIds: readonly string[]): Promise<void> {
+  await sql`
+    select 1 from billing.subscription
+    where id in (select subscription_id from billing.payment where id = any (${[...paymentIds]}))
+    order by id
+    for update`.execute(tx)
+}
+
+/** Newest first. */
+export async function listSubscriptions(
+  db: BillingDb,
+  filter: { accountId?: string; status?: SubscriptionStatus },
+  page: PageRequest,
+): Promise<Page<Subscription>> {
+  const limit = limitOf(page)
+  const after = readCursor(page, 1)
+  let query = selectSubscriptions(db)
+    .orderBy('s.id', 'desc')
+    .limit(limit + 1)
+  if (filter.accountId !== undefined) query = query.where('s.account_id', '=', filter.accountId)
+  if (filter.status !== undefined) query = query.where('s.status', '=', filter.status)
+  if (after) query = query.where('s.id', '<', after[0]!)
+  return pageOf((await query.execute()).map(toSubscription), limit, (one) => [one.subscriptionId])
+}
+
+function selectSubscriptions(db: BillingDb) {
+  return db
+    .selectFrom('billing.subscription as s')
+    .leftJoin('billing.payment_method as m', 'm.id', 's.payment_method_id')
+    .selectAll('s')
+    .select(['m.brand', 'm.last4', 'm.expires'])
+}
+
+type CardColumns = { brand: string | null; last4: string | null; expires: string | null }
+export type SubscriptionRow = Selectable<BillingTables['billing.subscription']> & CardColumns
+
+export function toSubscription(row: SubscriptionRow): Subscription {
+  const { brand, last4, expires } = row
+  return {
+    subscriptionId: row.id,
+    accountId: row.account_id,
+    planId: row.plan_id,
+    description: row.description,
+    price: { minor: row.amount, currency: row.currency },
+    interval: { unit: row.interval_unit, count: row.interval_count },
+    timeZone: row.time_zone,
+    status: row.status,
+    anchor: row.anchor,
+    lastK: row.last_k,
+    nextBillingAt: row.next_billing_at,
+    periodStart: row.period_start,
+    periodEnd: row.period_end,
+    trialEndsAt: row.trial_ends_at,
+    cancelAt: row.cancel_at,
+    canceledAt: row.canceled_at,
+    cancelCode: row.cancel_code,
+    cancelNote: row.cancel_note,
+    methodId: row.payment_method_id,
+    card: brand !== null && last4 !== null && expires !== null ? { brand, last4, expires } : null,
+    createdAt: row.created_at,
+  }
+}

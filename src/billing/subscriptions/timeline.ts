@@ -1,0 +1,62 @@
+import type { BillingDb } from '../app.ts'
+import { listAuditOf } from '../audit/audit-rows.ts'
+import { listEventsOf } from '../events/event-rows.ts'
+import type { Subscription } from './subscription.ts'
+
+export type Fact = {
+  readonly at: Date
+  readonly what: string
+  /** Who asked for it, where somebody did. */
+  readonly by: string | null
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export type Timeline = {
+  readonly facts: readonly Fact[]
+  readonly next: readonly { readonly at: Date; readonly what: string }[]
+}
+
+const most = 1000
+
+/** Every fact that led a subscription here, oldest first, and what happens next and when. */
+export async function readTimeline(db: BillingDb, subscription: Subscription): Promise<Timeline> {
+  const { subscriptionId } = subscription
+  const [events, asked, unpaid] = await Promise.all([
+    listEventsOf(db, subscriptionId, most),
+    listAuditOf(db, subscriptionId, most),
+    listUnpaid(db, subscriptionId),
+  ])
+  const facts = [
+    ...asked.map(({ at, actor, action }): Fact => ({ at, what: `asked.${action}`, by: actor, data: {} })),
+    ...events.map(({ occurredAt, type, data }): Fact => ({ at: occurredAt, what: type, by: null, data })),
+  ]
+  facts.sort((a, b) => a.at.getTime() - b.at.getTime())
+  const next = [...nextOf(subscription), ...unpaid].sort((a, b) => a.at.getTime() - b.at.getTime())
+  return { facts, next }
+}
+
+/** What the subscription's own dates will bring. */
+export function nextOf(subscription: Subscription): { at: Date; what: string }[] {
+  const { status, nextBillingAt, cancelAt, methodId } = subscription
+  if (status === 'canceling' && cancelAt) return [{ at: cancelAt, what: 'subscription.canceled' }]
+  if (nextBillingAt === null || status === 'past_due' || status === 'incomplete') return []
+  if (status === 'trialing') {
+    return [{ at: nextBillingAt, what: methodId === null ? 'subscription.canceled' : 'trial_end.charge' }]
+  }
+  return [{ at: nextBillingAt, what: 'renewal.charge' }]
+}
+
+async function listUnpaid(db: BillingDb, subscriptionId: string): Promise<{ at: Date; what: string }[]> {
+  const rows = await db
+    .selectFrom('billing.invoice')
+    .select(['due_at', 'dunning'])
+    .where('subscription_id', '=', subscriptionId)
+    .where('due_at', 'is not', null)
+    .orderBy('due_at')
+    .limit(most)
+    .execute()
+  return rows.map(({ due_at, dunning }) => ({
+    at: due_at!,
+    what: dunning === 'retry' ? 'retry.charge' : 'subscription.canceled',
+  }))
+}

@@ -1,0 +1,180 @@
+import type { Generated } from 'kysely'
+import type { IdempotencyTables } from '../platform/idempotency.ts'
+import type { Currency } from './money.ts'
+
+/** Billing's own tables, as rows. They become domain values in the `-rows.ts` files and nowhere else. */
+export type BillingTables = IdempotencyTables & {
+  'billing.account': {
+    id: string
+    time_zone: string
+    invoice_count: Generated<number>
+    created_at: Date
+    erased_at: Date | null
+  }
+  'billing.account_contact': { account_id: string; sealed: Buffer; updated_at: Date }
+  'billing.plan': {
+    id: string
+    name: string
+    amount: bigint
+    currency: Currency
+    interval_unit: 'day' | 'week' | 'month' | 'year'
+    interval_count: number
+    trial_days: number
+    active: boolean
+    updated_at: Date
+  }
+  'billing.subscription': {
+    id: string
+    account_id: string
+    plan_id: string
+    description: string
+    amount: bigint
+    currency: Currency
+    interval_unit: 'day' | 'week' | 'month' | 'year'
+    interval_count: number
+    time_zone: string
+    status: 'incomplete' | 'trialing' | 'active' | 'past_due' | 'canceling' | 'canceled'
+    anchor: Date
+    last_k: number
+    next_billing_at: Date | null
+    period_start: Date
+    period_end: Date
+    trial_ends_at: Date | null
+    cancel_at: Date | null
+    canceled_at: Date | null
+    cancel_code: string | null
+    cancel_note: string | null
+    payment_method_id: string | null
+    created_at: Date
+  }
+  'billing.trial_grant': { account_id: string; subscription_id: string; plan_id: string; granted_at: Date }
+  'billing.payment_method': {
+    id: string
+    account_id: string
+    subscription_id: string
+    purpose: 'first' | 'trial' | 'replacement'
+    state: 'pending' | 'kept' | 'dropped'
+    sealed: Buffer | null
+    exchanged: boolean
+    brand: string | null
+    last4: string | null
+    expires: string | null
+    plan_id: string | null
+    failure: string | null
+    look_at: Date | null
+    created_at: Date
+  }
+  'billing.invoice': {
+    id: string
+    account_id: string
+    subscription_id: string
+    number: number
+    description: string
+    amount_due: bigint
+    currency: Currency
+    period_start: Date
+    period_end: Date
+    issued_at: Date
+    status: 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
+    amount_paid: Generated<bigint>
+    amount_refunded: Generated<bigint>
+    paid_at: Date | null
+    hold: 'missed' | null
+    attempt_count: Generated<number>
+    first_failed_at: Date | null
+    dunning: 'retry' | 'give_up' | null
+    due_at: Date | null
+  }
+  'billing.period': { subscription_id: string; k: number; start_at: Date; end_at: Date; invoice_id: string }
+  'billing.payment': {
+    id: string
+    invoice_id: string
+    subscription_id: string
+    account_id: string
+    payment_method_id: string
+    amount: bigint
+    currency: Currency
+    status: 'sending' | 'unknown' | 'succeeded' | 'failed'
+    code: string | null
+    provider_id: string | null
+    captured: Generated<bigint>
+    refunded: Generated<bigint>
+    refund_pending: Generated<bigint>
+    stray: Generated<boolean>
+    disputed: Generated<boolean>
+    created_at: Date
+    sent_at: Date | null
+    settled_at: Date | null
+    sending_until: Date | null
+    look_at: Date | null
+    check_at: Date | null
+    looks: Generated<number>
+    none_count: Generated<number>
+    none_since: Date | null
+  }
+  'billing.refund': {
+    id: string
+    payment_id: string
+    invoice_id: string
+    account_id: string
+    amount: bigint
+    currency: Currency
+    reason: 'duplicate' | 'fraudulent' | 'requested_by_customer' | 'other' | null
+    note: string | null
+    origin: 'request' | 'stray' | 'provider'
+    status: 'pending' | 'succeeded' | 'failed'
+    step: 'queued' | 'sending' | 'unknown' | 'accepted' | null
+    code: string | null
+    created_at: Date
+    sent_at: Date | null
+    settled_at: Date | null
+    sending_until: Date | null
+    look_at: Date | null
+    check_at: Date | null
+    looks: Generated<number>
+    none_count: Generated<number>
+    none_since: Date | null
+  }
+  'billing.ledger_transfer': {
+    id: Generated<bigint>
+    cause: string
+    account_id: string
+    currency: Currency
+    occurred_at: Date
+  }
+  'billing.ledger_entry': { transfer_id: bigint; book: Book; amount: bigint }
+  'billing.event': {
+    id: string
+    type: string
+    account_id: string
+    subscription_id: string | null
+    occurred_at: Date
+    data: unknown
+  }
+  'billing.webhook': {
+    event_id: string
+    body_hash: Buffer
+    sealed: Buffer | null
+    type: string
+    claim: 'paid' | 'declined' | 'changed' | null
+    reference: string | null
+    status: 'waiting' | 'done' | 'ignored' | 'failed'
+    tries: Generated<number>
+    last_error: string | null
+    received_at: Date
+    settled_at: Date | null
+    look_at: Date
+  }
+  'billing.charging_stop': { one: Generated<boolean>; stopped_at: Date; cause: string }
+  'billing.audit': {
+    id: Generated<bigint>
+    at: Date
+    actor: string
+    action: string
+    account_id: string | null
+    target: string
+  }
+}
+
+/** Where money can be: at the provider, earned, given back, or taken for nothing and owed to whom it came from. */
+export type Book = 'provider' | 'revenue' | 'refunds' | 'unclaimed'

@@ -1,0 +1,224 @@
+import { sql } from 'kysely'
+import type pg from 'pg'
+import type { BillingDb } from '../app.ts'
+import type { Claim } from './webhook.ts'
+
+/** An authentic event on its way into the inbox. */
+export type NewWebhook = {
+  readonly eventId: string
+  readonly bodyHash: Buffer
+  readonly sealed: Buffer
+  readonly type: string
+  readonly claim: Claim | null
+  /** Our payment, if it speaks of one. */
+  readonly reference: string | null
+  readonly receivedAt: Date
+}
+
+export type Inbox = {
+  /** Stores an event durably. False: an event of that id is there already. */
+  add(webhook: NewWebhook): Promise<boolean>
+}
+
+const mostTogether = 100
+
+/**
+ * Stores events as fast as the disk allows: those that come while a statement runs share the next one, so that a wave
+ * of notifications costs a few commits and not one each.
+ */
+export function openInbox(pool: pg.Pool): Inbox {
+  type Entry = { webhook: NewWebhook; resolve: (isNew: boolean) => void; reject: (error: unknown) => void }
+  const waiting: Entry[] = []
+  let writing = false
+
+  const write = async () => {
+    writing = true
+    while (waiting.length > 0) {
+      const entries = waiting.splice(0, mostTogether)
+      try {
+        const stored = await insertWebhooks(
+          pool,
+          entries.map(({ webhook }) => webhook),
+        )
+        // Of two copies in one statement the first is the one that was stored.
+        for (const { webhook, resolve } of entries) resolve(stored.delete(webhook.eventId))
+      } catch (error) {
+        for (const { reject } of entries) reject(error)
+      }
+    }
+    writing = false
+  }
+
+  return {
+    add: (webhook) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ webhook, resolve, reject })
+        if (!writing) void write()
+      }),
+  }
+}
+
+/** Our own answer to a charge mostly comes first, and then there is nothing to look up. */
+const patienceSeconds = 1
+
+async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): Promise<Set<string>> {
+  const of = <T>(pick: (webhook: NewWebhook) => T) => webhooks.map(pick)
+  const { rows } = await pool.query<{ event_id: string }>({
+    name: 'billing-store-webhooks',
+    text: `insert into billing.webhook (event_id, body_hash, sealed, type, claim, reference, status, received_at, look_at)
+           select event_id, body_hash, sealed, type, claim, reference,
+             case when claim is null or reference is null then 'ignored' else 'waiting' end, received_at,
+             clock_timestamp() + make_interval(secs => ${patienceSeconds})
+           from unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
+             as w (event_id, body_hash, sealed, type, claim, reference, received_at)
+           on conflict (event_id) do nothing
+           returning event_id`,
+    values: [
+      of(({ eventId }) => eventId),
+      of(({ bodyHash }) => bodyHash),
+      of(({ sealed }) => sealed),
+      of(({ type }) => type),
+      of(({ claim }) => claim),
+      of(({ reference }) => reference),
+      of(({ receivedAt }) => receivedAt),
+    ],
+  })
+  return new Set(rows.map(({ event_id }) => event_id))
+}
+
+/**
+ * Queues a look at a payment that an unsigned message names, by our id or the provider's. There is one row per payment,
+ * so that no number of messages fills the table; a payment that is not ours leaves no trace.
+ */
+export async function insertHint(
+  db: BillingDb,
+  hint: { names: readonly string[]; type: string; bodyHash: Buffer; now: Date },
+): Promise<void> {
+  await sql`
+    insert into billing.webhook as w (event_id, body_hash, type, claim, reference, status, received_at, look_at)
+    select 'hint:' || p.id, ${hint.bodyHash}, ${hint.type}, 'changed', p.id, 'waiting', ${hint.now}, clock_timestamp()
+    from billing.payment p
+    where p.id = any (${[...hint.names]}) or p.provider_id = any (${[...hint.names]})
+    limit 1
+    on conflict (event_id) do update
+      set status = 'waiting', tries = 0, last_error = null, settled_at = null,
+        received_at = excluded.received_at, look_at = excluded.look_at
+      where w.status <> 'waiting'`.execute(db)
+}
+
+const mostAtOnce = 5_000
+
+/**
+ * Marks what has nothing to teach: the payment already stands as the event says, or is none of ours. One statement for
+ * all of them, which is what keeps up with a wave of renewals.
+ */
+export async function settleKnown(db: BillingDb, now: Date): Promise<number> {
+  const settled = await sql`
+    with known as (
+      select w.event_id, p.id is not null as ours
+      from billing.webhook w
+      left join billing.payment p on p.id = w.reference
+      where w.status = 'waiting'
+        and (p.id is null
+          or w.claim = 'paid' and p.status = 'succeeded'
+          or w.claim = 'declined' and p.status = 'failed')
+      limit ${mostAtOnce}
+      for update of w skip locked
+    )
+    update billing.webhook w
+    set status = case when known.ours then 'done' else 'ignored' end, settled_at = ${now}, last_error = null
+    from known
+    where w.event_id = known.event_id and w.status = 'waiting'
+    returning 1`.execute(db)
+  return settled.rows.length
+}
+
+export type WaitingWebhook = { readonly eventId: string; readonly reference: string; readonly tries: number }
+
+// Long enough for a slow provider; after a crash the events are taken up again by then.
+const leaseSeconds = 60
+
+/** Takes events that need a look, oldest first, and leases them to the caller. */
+export async function takeWaiting(db: BillingDb, limit: number): Promise<WaitingWebhook[]> {
+  const taken = await sql<{ event_id: string; reference: string; tries: number }>`
+    update billing.webhook
+    set tries = tries + 1, look_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    where event_id in (
+      select event_id from billing.webhook
+      where status = 'waiting' and look_at <= clock_timestamp()
+      order by look_at limit ${limit} for update skip locked)
+    returning event_id, reference, tries`.execute(db)
+  return taken.rows.map(({ event_id, reference, tries }) => ({ eventId: event_id, reference, tries }))
+}
+
+export type WebhookEnd = {
+  readonly eventId: string
+  readonly status: 'waiting' | 'done' | 'ignored' | 'failed'
+  readonly error: string | null
+  /** When one that waits on is looked at again. */
+  readonly lookAfterSeconds: number
+}
+
+/** Writes down what became of events, and of those that wait on, why. */
+export async function endWebhooks(db: BillingDb, now: Date, ends: readonly WebhookEnd[]): Promise<void> {
+  if (ends.length === 0) return
+  await sql`
+    update billing.webhook w
+    set status = e.status, last_error = e.error,
+      settled_at = case when e.status <> 'waiting' then ${now}::timestamptz end,
+      look_at = clock_timestamp() + make_interval(secs => e.look_after)
+    from unnest(
+      ${ends.map(({ eventId }) => eventId)}::text[],
+      ${ends.map(({ status }) => status)}::text[],
+      ${ends.map(({ error }) => error)}::text[],
+      ${ends.map(({ lookAfterSeconds }) => lookAfterSeconds)}::float8[]
+    ) as e (event_id, status, error, look_after)
+    where w.event_id = e.event_id and w.status = 'waiting'`.execute(db)
+}
+
+/** Puts events back into the line: one by its id, or all that failed. Their payment is looked up whatever they say. */
+export async function requeueWebhooks(
+  db: BillingDb,
+  which: { eventId: string } | 'failed',
+): Promise<{ eventId: string; queued: boolean }[]> {
+  const wanted = which === 'failed' ? sql`status = 'failed'` : sql`event_id = ${which.eventId}`
+  const found = await sql<{ event_id: string; queued: boolean }>`
+    update billing.webhook
+    set status = case when reference is null then status else 'waiting' end,
+      claim = case when reference is null then claim else 'changed' end,
+      tries = 0, last_error = null, settled_at = null, look_at = clock_timestamp()
+    where ${wanted}
+    returning event_id, reference is not null as queued`.execute(db)
+  return found.rows.map(({ event_id, queued }) => ({ eventId: event_id, queued }))
+}
+
+/** How many of these events still wait. */
+export async function countWaiting(db: BillingDb, eventIds: readonly string[]): Promise<number> {
+  const found = await sql<{ n: number }>`
+    select count(*)::int as n from billing.webhook
+    where event_id = any (${[...eventIds]}) and status = 'waiting'`.execute(db)
+  return found.rows[0]!.n
+}
+
+const bodyDays = 90
+
+/** Forgets bodies that are old enough; id and hash stay, so that the event can still not happen twice. */
+export async function eraseOldBodies(db: BillingDb, now: Date): Promise<number> {
+  const erased = await sql`
+    update billing.webhook set sealed = null
+    where event_id in (
+      select event_id from billing.webhook
+      where sealed is not null and received_at <= ${new Date(now.getTime() - bodyDays * 86_400_000)}
+      order by received_at limit ${mostAtOnce})
+    returning 1`.execute(db)
+  return erased.rows.length
+}
+
+export type InboxCounts = { readonly waiting: number; readonly failed: number }
+
+export async function countInbox(db: BillingDb): Promise<InboxCounts> {
+  const found = await sql<InboxCounts>`
+    select (select count(*) from billing.webhook where status = 'waiting')::int as waiting,
+           (select count(*) from billing.webhook where status = 'failed')::int as failed`.execute(db)
+  return found.rows[0]!
+}

@@ -1,0 +1,62 @@
+import type { BillingApp } from '../app.ts'
+import { type ProviderVerdict, settleFromProvider } from '../subscriptions/settle-from-provider.ts'
+import { endWebhooks, settleKnown, takeWaiting, type WaitingWebhook, type WebhookEnd } from './inbox-rows.ts'
+import { mostTries, retryAfterSeconds } from './webhook.ts'
+
+const mostInFlight = 16
+// A provider that is silent must not keep the rest of the sweep waiting for all of the inbox.
+const mostRounds = 8
+
+/**
+ * Acts on stored events. Most of them say what we know already and are marked together; for the rest the payment is read
+ * back from the provider, so neither their order nor their number matters. Says how many are through.
+ */
+export async function processWebhooks(app: BillingApp): Promise<number> {
+  let through = await settleKnown(app.db, app.clock())
+  const failures: unknown[] = []
+  for (let round = 0; round < mostRounds; round++) {
+    const webhooks = await takeWaiting(app.db, mostInFlight)
+    if (webhooks.length === 0) break
+    const looks = await lookUp(app, webhooks)
+    await endWebhooks(
+      app.db,
+      app.clock(),
+      looks.map(({ webhook, look }) => endOf(webhook, look)),
+    )
+    through += looks.filter(({ look }) => look === 'settled' || look === 'not_ours').length
+    failures.push(...looks.map(({ look }) => look).filter((look) => look instanceof Error))
+  }
+  // All of them had their turn; the first cause is told to whoever runs the sweep.
+  if (failures.length > 0) throw failures[0]
+  return through
+}
+
+type Look = ProviderVerdict | Error
+
+/** Looks every payment up once, however many events speak of it. */
+async function lookUp(
+  app: BillingApp,
+  webhooks: readonly WaitingWebhook[],
+): Promise<{ webhook: WaitingWebhook; look: Look }[]> {
+  const references = [...new Set(webhooks.map(({ reference }) => reference))]
+  const looks = new Map<string, Look>(
+    await Promise.all(
+      references.map(async (reference): Promise<[string, Look]> => {
+        try {
+          return [reference, await settleFromProvider(app, reference)]
+        } catch (error) {
+          return [reference, error instanceof Error ? error : new Error(String(error))]
+        }
+      }),
+    ),
+  )
+  return webhooks.map((webhook) => ({ webhook, look: looks.get(webhook.reference)! }))
+}
+
+function endOf({ eventId, tries }: WaitingWebhook, look: Look): WebhookEnd {
+  if (look === 'settled') return { eventId, status: 'done', error: null, lookAfterSeconds: 0 }
+  if (look === 'not_ours') return { eventId, status: 'ignored', error: null, lookAfterSeconds: 0 }
+  const error = look instanceof Error ? look.constructor.name : 'not_known'
+  const status = tries >= mostTries ? 'failed' : 'waiting'
+  return { eventId, status, error, lookAfterSeconds: retryAfterSeconds(tries) }
+}

@@ -1,0 +1,73 @@
+import { isUtf8 } from 'node:buffer'
+import { createHash } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import { parseJson } from '../../platform/http/json-body.ts'
+import { refuse } from '../../platform/refusal.ts'
+import type { Vault } from '../../platform/vault.ts'
+import type { BillingApp } from '../app.ts'
+import { stopCharging } from '../charging-stop.ts'
+import { type Inbox, insertHint } from './inbox-rows.ts'
+import { claimOf } from './webhook.ts'
+
+/** Where events are kept: the inbox, and the vault that seals their bodies. */
+export type Mailroom = { readonly inbox: Inbox; readonly vault: Vault }
+
+/**
+ * Verifies, stores and acknowledges a notification. What it says is acted on later: from here on a crash loses nothing,
+ * and its id makes sure that it counts once.
+ */
+export async function receiveWebhook(
+  app: BillingApp,
+  { inbox, vault }: Mailroom,
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+): Promise<{ duplicate: boolean }> {
+  const secrets = app.terms.webhookSecrets
+  // Real time: a signature does not grow older because the sandbox clock was moved.
+  const verified = app.provider.verifyWebhook({ headers, body, secrets, now: new Date() })
+  if (!verified) throw refuse('invalid_signature')
+
+  const hint = app.provider.readWebhook(readJson(body))
+  if (hint.live && app.terms.sandbox) await stopCharging(app.db, 'live_webhook', app.clock())
+  const { eventId } = verified
+  const isNew = await inbox.add({
+    eventId,
+    bodyHash: createHash('sha256').update(body).digest(),
+    sealed: vault.seal(body.toString('utf8'), `webhook:${eventId}`),
+    type: nameIn(hint.type) ?? 'unknown',
+    claim: claimOf(hint.type) ?? null,
+    reference: nameIn(hint.reference) ?? null,
+    receivedAt: app.clock(),
+  })
+  return { duplicate: !isNew }
+}
+
+/** Takes an unsigned message about a payment. Nothing in it is believed; it only makes us look. */
+export async function receiveHint(app: BillingApp, body: Buffer): Promise<void> {
+  const parsed = readJson(body)
+  const hint = app.provider.readWebhook(parsed)
+  const names = [hint.reference, ...namesIn(parsed), ...namesIn((parsed as { data?: unknown } | null)?.data)]
+  await insertHint(app.db, {
+    names: names.map(nameIn).filter((name) => name !== undefined),
+    type: nameIn(hint.type) ?? 'unknown',
+    bodyHash: createHash('sha256').update(body).digest(),
+    now: app.clock(),
+  })
+}
+
+function readJson(body: Buffer): unknown {
+  if (!isUtf8(body)) throw refuse('invalid_json')
+  return parseJson(body.toString('utf8'))
+}
+
+const nameFields = ['orderId', 'order_id', 'paymentKey', 'payment_key', 'paymentId', 'payment_id']
+
+function namesIn(part: unknown): unknown[] {
+  if (typeof part !== 'object' || part === null) return []
+  return nameFields.map((field) => (part as Record<string, unknown>)[field])
+}
+
+/** A word that can be an id or a type; anything else is nobody's. */
+function nameIn(value: unknown): string | undefined {
+  return typeof value === 'string' && /^[\x21-\x7e]{1,200}$/.test(value) ? value : undefined
+}

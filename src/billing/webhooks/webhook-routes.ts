@@ -1,0 +1,72 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import Type from 'typebox'
+import { envelope, success } from '../../platform/http/answers.ts'
+import { bodyLimits, type Http } from '../../platform/http/http.ts'
+import { refuse } from '../../platform/refusal.ts'
+import { openVault } from '../../platform/vault.ts'
+import type { BillingApp } from '../app.ts'
+import { openInbox } from './inbox-rows.ts'
+import { type Mailroom, receiveHint, receiveWebhook } from './receive-webhook.ts'
+
+/** Where the provider's notifications come in. Their bodies stay raw bytes until the signature is known to be good. */
+export function webhookRoutes(http: Http, app: BillingApp): void {
+  // The log learns the secrets that pass through the service's vault; a body is not one of them and may be large.
+  const mailroom: Mailroom = { inbox: openInbox(app.pool), vault: openVault(app.terms.vaultKeys) }
+  void http.register(async (scope: Http) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+    signedRoute(scope, app, mailroom)
+    if (app.terms.hintSecret !== undefined) hintRoute(scope, app, app.terms.hintSecret)
+  })
+}
+
+function signedRoute(http: Http, app: BillingApp, mailroom: Mailroom): void {
+  http.post(
+    '/api/billing/webhook',
+    {
+      bodyLimit: bodyLimits.webhook,
+      config: { access: 'signed' },
+      schema: {
+        summary: 'Receive a signed notification of the payment provider',
+        tags: ['billing'],
+        response: { 200: success(Type.Object({ received: Type.Literal(true), duplicate: Type.Boolean() })) },
+      },
+    },
+    async (request) => {
+      const { duplicate } = await receiveWebhook(app, mailroom, request.headers, bytesOf(request.body))
+      return envelope({ received: true as const, duplicate })
+    },
+  )
+}
+
+/** For a provider that signs nothing: whoever knows the path may make us look a payment up, and nothing more. */
+function hintRoute(http: Http, app: BillingApp, secret: string): void {
+  http.post(
+    '/api/billing/hints/:secret',
+    {
+      bodyLimit: bodyLimits.webhook,
+      config: { access: 'signed' },
+      schema: {
+        summary: 'Receive a hint to look a payment up; off unless HINT_SECRET is set',
+        tags: ['billing'],
+        params: Type.Object({ secret: Type.String() }),
+        response: { 200: success(Type.Object({ received: Type.Literal(true) })) },
+      },
+    },
+    async (request) => {
+      if (!isSame(request.params.secret, secret)) throw refuse('route_not_found')
+      await receiveHint(app, bytesOf(request.body))
+      return envelope({ received: true as const })
+    },
+  )
+}
+
+function bytesOf(body: unknown): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0)
+}
+
+/** Compares digests, so that neither content nor length shows in the time it takes. */
+function isSame(given: string, secret: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(given), digest(secret))
+}

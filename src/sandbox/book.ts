@@ -1,0 +1,181 @@
+import type pg from 'pg'
+import { newId } from '../platform/id.ts'
+import { refundRefusingKeys } from './cards.ts'
+
+/** A request as its Idempotency-Key sees it. */
+export type Keyed = {
+  readonly key: string
+  readonly fingerprint: Buffer
+  /** Names this very request, so that it recognises its own claim. */
+  readonly claimant: string
+  readonly now: Date
+  readonly keyWindowMs: number
+}
+
+export type Notice = { readonly copies: number; readonly delayMs: number }
+
+export type ChargeEntry = {
+  readonly reference: string
+  readonly accountId: string
+  readonly billingKey: string
+  readonly amount: bigint
+  readonly currency: string
+  readonly description: string
+  readonly declinedAs: string | null
+  readonly firstChargeOnly: boolean
+}
+
+export type RefundEntry = {
+  readonly payment: string
+  readonly reference: string
+  readonly amount: bigint
+  readonly expectedRemaining: bigint | null
+}
+
+/** `act` and `replay` carry an answer; every other outcome is a reason why nothing was done. */
+export type Entered = {
+  readonly outcome: string
+  readonly status: number
+  readonly answer: string
+  /** The billing key of the payment that was refunded. */
+  readonly card: string | null
+}
+
+type EnteredRow = { outcome: string; http_status: number | null; answer: string | null; card: string | null }
+
+export type Book = ReturnType<typeof openBook>
+
+/** The provider's book of money. Each entry is one statement and thereby one transaction. */
+export function openBook(pool: pg.Pool) {
+  const enter = async (name: string, text: string, values: unknown[]): Promise<Entered> => {
+    const { rows } = await pool.query<EnteredRow>({ name, text, values })
+    const { outcome, http_status, answer, card } = rows[0]!
+    return { outcome, status: http_status ?? 0, answer: answer ?? '', card }
+  }
+
+  return {
+    /** Marks a key as running before slow work. The entry that follows recognises the claim by its claimant. */
+    async claim(keyed: Keyed, runForMs: number): Promise<Entered> {
+      return enter(
+        'sandbox-claim',
+        `select outcome, first_status as http_status, first_answer as answer, null as card
+         from sandbox.claim_key($1, $2, $3, $6 * interval '1 ms', $4, $5 * interval '1 ms')`,
+        [...keyedValues(keyed), runForMs],
+      )
+    },
+
+    charge(keyed: Keyed, entry: ChargeEntry, mayRepeat: boolean, notice: Notice): Promise<Entered> {
+      return enter(
+        'sandbox-charge',
+        `select outcome, http_status, answer, null as card from sandbox.charge(
+           $1, $2, $3, $4, $5 * interval '1 ms', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18 * interval '1 ms')`,
+        [
+          ...keyedValues(keyed),
+          newId('ch_', keyed.now),
+          entry.reference,
+          entry.accountId,
+          entry.billingKey,
+          entry.amount,
+          entry.currency,
+          entry.description,
+          entry.declinedAs,
+          entry.firstChargeOnly,
+          mayRepeat,
+          newId('whk_'),
+          notice.copies,
+          notice.delayMs,
+        ],
+      )
+    },
+
+    refund(keyed: Keyed, entry: RefundEntry, mayRepeat: boolean, notice: Notice): Promise<Entered> {
+      return enter(
+        'sandbox-refund',
+        `select outcome, http_status, answer, card from sandbox.refund(
+           $1, $2, $3, $4, $5 * interval '1 ms', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 * interval '1 ms')`,
+        [
+          ...keyedValues(keyed),
+          newId('re_', keyed.now),
+          entry.payment,
+          entry.reference,
+          entry.amount,
+          entry.expectedRemaining,
+          refundRefusingKeys,
+          mayRepeat,
+          newId('whk_'),
+          notice.copies,
+          notice.delayMs,
+        ],
+      )
+    },
+
+    /** The payment as JSON text. */
+    async find(referenceOrId: string): Promise<string | undefined> {
+      const { rows } = await pool.query<{ payment: string }>({
+        name: 'sandbox-find',
+        text: 'select sandbox.render_payment(p)::text as payment from sandbox.find_payment($1) as p',
+        values: [referenceOrId],
+      })
+      return rows[0]?.payment
+    },
+
+    async listOldestFirst(
+      from: Date,
+      to: Date,
+      after: readonly string[] | undefined,
+      limit: number,
+    ): Promise<ListedPayment[]> {
+      const { rows } = await pool.query<ListedPayment>({
+        name: 'sandbox-list',
+        text: `select sandbox.render_payment(p) as payment, p.created_at::text as at, p.id
+               from sandbox.payment as p
+               where p.created_at >= $1 and p.created_at < $2
+                 and ($3::timestamptz is null or (p.created_at, p.id) > ($3, $4))
+               order by p.created_at, p.id limit $5`,
+        values: [from, to, after?.[0], after?.[1] ?? '', limit],
+      })
+      return rows
+    },
+
+    async listNewestFirst(before: readonly string[] | undefined, limit: number): Promise<ListedPayment[]> {
+      const { rows } = await pool.query<ListedPayment>({
+        name: 'sandbox-list-newest',
+        text: `select sandbox.render_payment(p) as payment, p.created_at::text as at, p.id
+               from sandbox.payment as p
+               where $1::timestamptz is null or (p.created_at, p.id) < ($1, $2)
+               order by p.created_at desc, p.id desc limit $3`,
+        values: [before?.[0], before?.[1] ?? '', limit],
+      })
+      return rows
+    },
+
+    async dispute(payment: string, now: Date): Promise<unknown> {
+      const { rows } = await pool.query('select sandbox.dispute($1, $2, $3) as payment', [
+        payment,
+        now,
+        newId('whk_'),
+      ])
+      return rows[0]?.payment
+    },
+
+    async failRefund(reference: string, now: Date): Promise<unknown> {
+      const { rows } = await pool.query('select sandbox.fail_refund($1, $2, $3) as payment', [
+        reference,
+        now,
+        newId('whk_'),
+      ])
+      return rows[0]?.payment
+    },
+
+    /** Forgets keys that are past their window, so that the table stays as small as the window. */
+    async forgetKeys(before: Date): Promise<void> {
+      await pool.query('delete from sandbox.idempotency_key where created_at < $1', [before])
+    },
+  }
+}
+
+export type ListedPayment = { readonly payment: unknown; readonly at: string; readonly id: string }
+
+function keyedValues({ key, fingerprint, claimant, now, keyWindowMs }: Keyed): unknown[] {
+  return [key, fingerprint, claimant, now, keyWindowMs]
+}

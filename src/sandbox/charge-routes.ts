@@ -1,0 +1,269 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import Type, { type Static } from 'typebox'
+import type { Http } from '../platform/http/http.ts'
+import { newId } from '../platform/id.ts'
+import { readKey } from '../platform/idempotency.ts'
+import { pageOf, readCursor } from '../platform/page.ts'
+import { parseInstant } from '../platform/time.ts'
+import type { Entered, Keyed } from './book.ts'
+import { billingKeyOf, findCard, type TestCard } from './cards.ts'
+import { currencies } from './currencies.ts'
+import { breakDown, type Desk, hold, requireKey, sendJson } from './desk.ts'
+import type { Faults, Mishap } from './faults.ts'
+import { refuse } from './refusals.ts'
+
+const Reference = Type.String({ minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' })
+const Amount = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+const strict = { additionalProperties: false }
+
+const Charge = Type.Object(
+  {
+    reference: Reference,
+    billing_key: Type.String({ minLength: 1, maxLength: 4096 }),
+    account_id: Type.String({ minLength: 1, maxLength: 255 }),
+    amount: Amount,
+    currency: Type.String({ pattern: '^[A-Z]{3}$' }),
+    description: Type.Optional(Type.String({ maxLength: 500 })),
+  },
+  strict,
+)
+
+const Refund = Type.Object(
+  {
+    reference: Reference,
+    amount: Amount,
+    expected_remaining: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
+    reason: Type.Optional(Type.String({ maxLength: 500 })),
+  },
+  strict,
+)
+
+const Named = Type.Object({ name: Type.String() })
+const Listing = Type.Object(
+  {
+    from: Type.String(),
+    to: Type.String(),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
+    cursor: Type.Optional(Type.String({ maxLength: 512 })),
+  },
+  strict,
+)
+
+/** The provider's API for merchants. */
+export function chargeRoutes(http: Http, desk: Desk): void {
+  const common = { onRequest: [requireKey, refuseWhenDown(desk)] }
+
+  http.post('/v1/charges', { ...common, schema: { body: Charge } }, (request, reply) =>
+    charge(desk, request, reply, request.body),
+  )
+  http.post(
+    '/v1/charges/:name/refunds',
+    { ...common, schema: { params: Named, body: Refund } },
+    (request, reply) => refund(desk, request, reply, request.params.name, request.body),
+  )
+  http.get('/v1/charges/:name', { ...common, schema: { params: Named } }, async (request, reply) => {
+    if (await lookupFails(desk, request.params.name)) return breakDown(reply)
+    const payment = await desk.book.find(request.params.name)
+    if (payment === undefined) throw refuse('charge_not_found')
+    return sendJson(reply, 200, payment)
+  })
+  http.get('/v1/charges', { ...common, schema: { querystring: Listing } }, async (request, reply) => {
+    if (await lookupFails(desk, 'list')) return breakDown(reply)
+    return listCharges(desk, request.query)
+  })
+  http.post(
+    '/v1/billing-keys/exchange',
+    {
+      ...common,
+      schema: { body: Type.Object({ auth_key: Type.String(), customer_key: Type.String() }, strict) },
+    },
+    async (request) => {
+      const billingKey = billingKeyOf(request.body.auth_key)
+      if (billingKey === undefined) throw refuse('auth_key_invalid')
+      return billingKeyBody(billingKey, findCard(billingKey)!)
+    },
+  )
+  http.get('/v1/billing-keys/:name', { ...common, schema: { params: Named } }, async (request) => {
+    const card = findCard(request.params.name)
+    if (!card) throw refuse('billing_key_not_found')
+    return billingKeyBody(request.params.name, card)
+  })
+}
+
+function refuseWhenDown(desk: Desk) {
+  return async (request: FastifyRequest): Promise<void> => {
+    const { down } = await desk.faults.inForce()
+    if (down === 'reset') request.raw.socket.resetAndDestroy()
+    if (down) throw refuse('provider_down')
+  }
+}
+
+async function lookupFails(desk: Desk, subject: string): Promise<boolean> {
+  return desk.faults.lookupFails(await desk.faults.inForce(), subject)
+}
+
+async function charge(desk: Desk, request: FastifyRequest, reply: FastifyReply, body: Static<typeof Charge>) {
+  const faults = await desk.faults.inForce()
+  const key = requireIdempotencyKey(request)
+  const card = findCard(body.billing_key)
+  if (!card) throw refuse('billing_key_invalid')
+  if (!isTaken(faults, body.currency)) throw refuse('currency_not_supported')
+
+  const mishap = card.charge ?? desk.faults.mishapOf(faults, key)
+  if (mishap === 'error_before') return breakDown(reply)
+  if (mishap === 'timeout_before') return hold(request, reply, desk.closing)
+
+  const entry = {
+    reference: body.reference,
+    accountId: body.account_id,
+    billingKey: body.billing_key,
+    amount: BigInt(body.amount),
+    currency: body.currency,
+    description: body.description ?? '',
+    declinedAs: card.declinedAs ?? null,
+    firstChargeOnly: card.firstChargeOnly ?? false,
+  }
+  const notice = desk.faults.deliveryOf(faults, body.reference)
+  const slowMs = (card.chargeSlowMs ?? 0) + (faults.slow_ms ?? 0)
+  const entered = await enter(desk, request, key, slowMs, (keyed) =>
+    desk.book.charge(keyed, entry, faults.duplicate_references ?? false, notice),
+  )
+  return answer(desk, request, reply, entered, mishap)
+}
+
+async function refund(
+  desk: Desk,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  payment: string,
+  body: Static<typeof Refund>,
+) {
+  const faults = await desk.faults.inForce()
+  const key = requireIdempotencyKey(request)
+  const mishap = desk.faults.mishapOf(faults, key)
+  if (mishap === 'error_before') return breakDown(reply)
+  if (mishap === 'timeout_before') return hold(request, reply, desk.closing)
+
+  const entry = {
+    payment,
+    reference: body.reference,
+    amount: BigInt(body.amount),
+    expectedRemaining: body.expected_remaining === undefined ? null : BigInt(body.expected_remaining),
+  }
+  const notice = desk.faults.deliveryOf(faults, body.reference)
+  const entered = await enter(desk, request, key, faults.slow_ms ?? 0, (keyed) =>
+    desk.book.refund(keyed, entry, faults.duplicate_references ?? false, notice),
+  )
+  const silent = findCard(entered.card ?? '')?.refund === 'timeout_after'
+  return answer(desk, request, reply, entered, silent ? 'timeout_after' : mishap)
+}
+
+function requireIdempotencyKey(request: FastifyRequest): string {
+  const key = readKey(request.headers['idempotency-key'])
+  if (key === undefined) throw refuse('idempotency_key_required')
+  return key
+}
+
+function isTaken(faults: Faults, currency: string): boolean {
+  return currencies.has(currency) && (faults.currencies?.includes(currency) ?? true)
+}
+
+/** Slow work holds its key meanwhile, so that a repeat learns that the first is still at it; the money moves at the end. */
+async function enter(
+  desk: Desk,
+  request: FastifyRequest,
+  key: string,
+  slowMs: number,
+  move: (keyed: Keyed) => Promise<Entered>,
+): Promise<Entered> {
+  const keyed: Keyed = {
+    key,
+    fingerprint: fingerprintOf(request),
+    claimant: newId('req_'),
+    now: await desk.now(),
+    keyWindowMs: desk.keyWindowMs,
+  }
+  if (slowMs === 0) return desk.notifyAfter(move(keyed))
+
+  const claim = await desk.book.claim(keyed, slowMs + deadAfterMs)
+  if (claim.outcome !== 'act') return claim
+  await sleep(slowMs, undefined, { signal: desk.closing }).catch(() => {
+    throw refuse('provider_down')
+  })
+  return desk.notifyAfter(move({ ...keyed, now: await desk.now() }))
+}
+
+// A server that has not answered this long after it meant to is dead, and a repeat takes over.
+const deadAfterMs = 10_000
+
+function fingerprintOf({ url, body }: FastifyRequest): Buffer {
+  const names = Object.keys(body as object).sort()
+  return createHash('sha256')
+    .update(`${url}\n${JSON.stringify(body, names)}`)
+    .digest()
+}
+
+const refusalOf = {
+  reused: 'idempotency_key_reused',
+  running: 'idempotency_key_in_use',
+  duplicate: 'duplicate_reference',
+  payment_not_found: 'charge_not_found',
+  payment_not_paid: 'charge_not_paid',
+  disputed: 'charge_disputed',
+  remaining_differs: 'remaining_differs',
+  nothing_left: 'already_refunded',
+  exceeds_remaining: 'amount_exceeds_remaining',
+} as const
+
+async function answer(
+  desk: Desk,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  entered: Entered,
+  mishap: Mishap | undefined,
+) {
+  const { outcome, status } = entered
+  if (outcome in refusalOf) throw refuse(refusalOf[outcome as keyof typeof refusalOf])
+  if (outcome === 'replay') reply.header('idempotent-replayed', 'true')
+  switch (mishap) {
+    case 'error_after':
+      return breakDown(reply)
+    case 'timeout_after':
+      return hold(request, reply, desk.closing)
+    case 'wrong_amount':
+      return sendJson(reply, status, withWrongAmount(entered.answer))
+    case 'garbage':
+      return sendJson(reply, status, entered.answer.slice(0, entered.answer.length / 2))
+    default:
+      return sendJson(reply, status, entered.answer)
+  }
+}
+
+function withWrongAmount(text: string): string {
+  const body = JSON.parse(text)
+  return JSON.stringify({ ...body, amount: body.amount + 1 })
+}
+
+function billingKeyBody(billingKey: string, { brand, last4, expires }: TestCard) {
+  return { billing_key: billingKey, card: { brand, last4, expires } }
+}
+
+async function listCharges(desk: Desk, query: Static<typeof Listing>) {
+  const { from, to, limit = 100 } = query
+  const rows = await desk.book.listOldestFirst(
+    instantOf(from),
+    instantOf(to),
+    readCursor(query, 2),
+    limit + 1,
+  )
+  const { items, nextCursor } = pageOf(rows, limit, ({ at, id }) => [at, id])
+  return { charges: items.map(({ payment }) => payment), next_cursor: nextCursor }
+}
+
+function instantOf(text: string): Date {
+  const instant = parseInstant(text)
+  if (!instant) throw refuse('invalid_instant')
+  return instant
+}
