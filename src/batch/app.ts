@@ -1,0 +1,25 @@
+import type pg from 'pg'
+import type { Clock } from '../platform/clock.ts'
+import type { Db, Tx } from '../platform/db.ts'
+import type { Fence } from '../platform/queue.ts'
+import type { BatchTables } from './tables.ts'
+
+export type BatchDb = Db<BatchTables>
+export type BatchTx = Tx<BatchTables>
+
+/** What batch's use-cases may reach. */
+export type BatchApp = {
+  readonly db: BatchDb
+  /** The same pool, for prepared statements on the hot path and for COPY. */
+  readonly pool: pg.Pool
+  readonly clock: Clock
+  readonly timeZone: string
+  /** Called in every transaction that settles a job's work. */
+  readonly fence: Fence
+  /** Ends long work early when this process is asked to stop; what was begun is taken up again elsewhere. */
+  readonly stopping?: AbortSignal
+  /** When tasks start by themselves, as cron fields in the service's zone. Without it none does. */
+  readonly schedule?: { readonly training: string; readonly prediction: string; readonly aggregation: string }
+  /** Where artifacts of models are kept as files too. The database has them all; without this nothing is cached. */
+  readonly modelCacheDir?: string
+}

@@ -1,0 +1,14 @@
+import { type Refusal, refuse } from '../platform/refusal.ts'
+
+/** A cursor of the right form whose values no list of ours would have written. */
+export function foreignCursor(): Refusal {
+  return refuse('validation_failed', {
+    details: [
+      {
+        path: 'cursor',
+        code: 'invalid_cursor',
+        message: 'This cursor was not made by this list; start without one.',
+      },
+    ],
+  })
+}

@@ -1,0 +1,93 @@
+import Type from 'typebox'
+import { envelope, page, success } from '../../platform/http/answers.ts'
+import { WorkspaceId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import { pageQuery } from '../../platform/page.ts'
+import { renderInstant } from '../../platform/time.ts'
+import type { BatchApp } from '../app.ts'
+import { workspaceOf } from '../workspace.ts'
+import { registerKeywords } from './register-keywords.ts'
+import { removeKeywords } from './remove-keywords.ts'
+import { searchKeywords } from './search-keywords.ts'
+
+// Items may be anything here: the keyword rule itself says what is wrong with each of them.
+const Keywords = Type.Array(Type.Unknown({ description: 'A keyword' }), {
+  minItems: 1,
+  maxItems: 100,
+  'x-codes': { maxItems: 'too_many_keywords' },
+})
+
+const Keyword = Type.Object({ keyword: Type.String(), created_at: Type.String() })
+
+export function keywordRoutes(http: Http, app: BatchApp): void {
+  http.post(
+    '/api/batch/keywords',
+    {
+      config: { access: 'batch:write', limited: true },
+      schema: {
+        summary: 'Register keywords in bulk',
+        description:
+          'Skipped are keywords that the workspace has already and repeats within the request. One bad entry refuses all.',
+        tags: ['batch'],
+        body: Type.Object({ workspace_id: WorkspaceId, keywords: Keywords }, { additionalProperties: false }),
+        response: { 200: success(Type.Object({ registered: Type.Integer(), skipped: Type.Integer() })) },
+      },
+    },
+    async (request) =>
+      envelope(await registerKeywords(app, request.body.workspace_id, request.body.keywords)),
+  )
+
+  http.get(
+    '/api/batch/keywords',
+    {
+      config: { access: 'batch:read', limited: true },
+      schema: {
+        summary: 'List or search the keywords of a workspace',
+        description:
+          '`q` finds keywords that contain it, without regard to case and width. A page may hold fewer than `limit` keywords and still have a `next_cursor`.',
+        tags: ['batch'],
+        querystring: Type.Object(
+          {
+            workspace_id: Type.Optional(WorkspaceId),
+            q: Type.Optional(Type.String({ maxLength: 640 })),
+            ...pageQuery,
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: page('keywords', Keyword) },
+      },
+    },
+    async (request) => {
+      const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
+      const { items, nextCursor } = await searchKeywords(app, workspaceId, request.query)
+      return envelope({
+        keywords: items.map(({ display, createdAt }) => ({
+          keyword: display,
+          created_at: renderInstant(createdAt, app.timeZone),
+        })),
+        next_cursor: nextCursor,
+      })
+    },
+  )
+
+  http.delete(
+    '/api/batch/keywords',
+    {
+      config: { access: 'batch:write', limited: true },
+      schema: {
+        summary: 'Remove keywords from a workspace',
+        description: 'Their history stays, and comes back when they are registered again.',
+        tags: ['batch'],
+        body: Type.Object(
+          { workspace_id: Type.Optional(WorkspaceId), keywords: Keywords },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Type.Object({ removed: Type.Integer(), not_found: Type.Integer() })) },
+      },
+    },
+    async (request) => {
+      const workspaceId = workspaceOf(request.principal, request.body.workspace_id)
+      return envelope(await removeKeywords(app, workspaceId, request.body.keywords))
+    },
+  )
+}

@@ -1,0 +1,150 @@
+import type pg from 'pg'
+import type { Keyword } from './keyword.ts'
+
+/**
+ * Adds keywords that are new to the workspace and revives removed ones; says how many it was. Keys go in sorted, so
+ * that two overlapping batches queue up instead of waiting for each other in a ring.
+ */
+export async function insertKeywords(
+  pool: pg.Pool,
+  workspaceId: string,
+  keywords: readonly Keyword[],
+  now: Date,
+): Promise<number> {
+  const sorted = [...keywords].sort((a, b) => (a.key < b.key ? -1 : 1))
+  const { rows } = await pool.query<{ registered: number }>({
+    name: 'insert-keywords',
+    text: `
+      with present as materialized (
+        select k.key, k.removed_at is not null as is_removed from batch.keyword k
+        where k.workspace_id = $1 and k.key = any ($2::text[])
+      ),
+      -- Most of what is sent is known already and takes no further part.
+      wanted as materialized (
+        select n, key, display, key in (select key from present where is_removed) as is_removed
+        from unnest($2::text[], $3::text[]) with ordinality as given (key, display, n)
+        where key not in (select key from present where not is_removed)
+      ),
+      -- Locked in order before any is changed; one that was revived meanwhile no longer matches.
+      removed as materialized (
+        select k.key from batch.keyword k
+        where k.workspace_id = $1 and k.removed_at is not null and k.key in (select key from wanted where is_removed)
+        order by k.key
+        for update
+      ),
+      revived as (
+        update batch.keyword k
+        set removed_at = null, created_at = $4, display = wanted.display
+        from removed join wanted using (key)
+        where k.workspace_id = $1 and k.key = removed.key and k.removed_at is not null
+        returning 1
+      ),
+      added as (
+        insert into batch.keyword (workspace_id, key, display, created_at)
+        select $1, key, display, $4 from wanted where not is_removed order by n
+        on conflict (workspace_id, key) do nothing
+        returning 1
+      )
+      select (select count(*) from revived)::int + (select count(*) from added)::int as registered`,
+    values: [workspaceId, sorted.map(({ key }) => key), sorted.map(({ display }) => display), now],
+  })
+  return rows[0]!.registered
+}
+
+/** Takes keywords out of the workspace; says how many were in it. Their rows stay, for their history hangs on them. */
+export async function removeKeywords(
+  pool: pg.Pool,
+  workspaceId: string,
+  keys: readonly string[],
+  now: Date,
+): Promise<number> {
+  const { rows } = await pool.query<{ removed: number }>({
+    name: 'remove-keywords',
+    text: `
+      with present as materialized (
+        select k.key from batch.keyword k
+        where k.workspace_id = $1 and k.removed_at is null and k.key = any ($2)
+        order by k.key
+        for update
+      ),
+      removed as (
+        update batch.keyword k set removed_at = $3
+        from present
+        where k.workspace_id = $1 and k.key = present.key and k.removed_at is null
+        returning 1
+      )
+      select count(*)::int as removed from removed`,
+    values: [workspaceId, keys, now],
+  })
+  return rows[0]!.removed
+}
+
+export type RegisteredKeyword = { id: bigint; display: string; createdAt: Date }
+
+export type KeywordSearch = {
+  /** Id of the keyword after which to go on. */
+  after: string | null
+  /** Part of the key, folded as keys are. */
+  part: string | null
+  /** At most this many keywords come back. */
+  limit: number
+  /** At most this many keywords are looked at for the part. */
+  reach: number
+}
+
+/** Registered keywords in the order of their keys. */
+export async function listKeywords(
+  pool: pg.Pool,
+  workspaceId: string,
+  { after, part, limit, reach }: KeywordSearch,
+): Promise<RegisteredKeyword[]> {
+  const { rows } = await pool.query<{ id: bigint; display: string; created_at: Date }>({
+    name: 'list-keywords',
+    text: `
+      select id, display, created_at
+      from (
+        select key, id, display, created_at from batch.keyword
+        where workspace_id = $1 and removed_at is null
+          and key > coalesce((select key from batch.keyword where workspace_id = $1 and id = $2), '')
+        order by key
+        limit $5
+      ) k
+      where $3::text is null or position($3 in key) > 0
+      order by key
+      limit $4`,
+    values: [workspaceId, after, part, limit, reach],
+  })
+  return rows.map((row) => ({ id: row.id, display: row.display, createdAt: row.created_at }))
+}
+
+/** The last keyword that a search of this reach looks at; undefined if the list ends before. */
+export async function findEndOfReach(
+  pool: pg.Pool,
+  workspaceId: string,
+  after: string | null,
+  reach: number,
+): Promise<bigint | undefined> {
+  const { rows } = await pool.query<{ id: bigint }>(
+    `select id from batch.keyword
+     where workspace_id = $1 and removed_at is null
+       and key > coalesce((select key from batch.keyword where workspace_id = $1 and id = $2), '')
+     order by key
+     limit 1 offset $3`,
+    [workspaceId, after, reach - 1],
+  )
+  return rows[0]?.id
+}
+
+/** The ids of those keys that are registered. */
+export async function findKeywordIds(
+  db: pg.Pool | pg.PoolClient,
+  workspaceId: string,
+  keys: readonly string[],
+): Promise<Map<string, bigint>> {
+  const { rows } = await db.query<{ key: string; id: bigint }>({
+    name: 'find-keyword-ids',
+    text: 'select key, id from batch.keyword where workspace_id = $1 and removed_at is null and key = any ($2)',
+    values: [workspaceId, keys],
+  })
+  return new Map(rows.map(({ key, id }) => [key, id]))
+}

@@ -1,0 +1,42 @@
+import type { BatchApp, BatchTx } from '../app.ts'
+import { refuse } from '../refusals.ts'
+import type { RunTask } from '../runs/run.ts'
+import { CorruptModel } from './model-codec.ts'
+import { findModel, hashStoredArtifact, lockActive, setModelStatus } from './model-rows.ts'
+
+/** Puts a stored model to use in place of the one that is active. The artifact is checked where it lies. */
+export async function activate(
+  tx: BatchTx,
+  task: RunTask,
+  id: string,
+  sha256: string,
+  now: Date,
+): Promise<void> {
+  if ((await hashStoredArtifact(tx, id)) !== sha256) {
+    throw new CorruptModel('the artifact does not have the hash of its manifest')
+  }
+  const before = await lockActive(tx, task)
+  if (before === id) return
+  if (before !== undefined) await setModelStatus(tx, before, 'retired', now)
+  await setModelStatus(tx, id, 'active', now)
+}
+
+/** An operator's wish to use a model that is registered, whatever became of it before. */
+export async function activateModel(app: BatchApp, id: string): Promise<void> {
+  await app.db.transaction().execute(async (tx) => {
+    const model = await findModel(tx, id)
+    if (!model) throw refuse('model_not_found')
+    await activate(tx, model.task, id, model.manifest.artifact.sha256, app.clock())
+  })
+}
+
+/** Takes the active model out of use without another in its place. False: it is not active. */
+export async function retireModel(app: BatchApp, id: string): Promise<boolean> {
+  return app.db.transaction().execute(async (tx) => {
+    const model = await findModel(tx, id)
+    if (!model) throw refuse('model_not_found')
+    if ((await lockActive(tx, model.task)) !== id) return false
+    await setModelStatus(tx, id, 'retired', app.clock())
+    return true
+  })
+}

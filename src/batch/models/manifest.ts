@@ -1,0 +1,107 @@
+import type { RunTask } from '../runs/run.ts'
+
+export const modelStatuses = ['candidate', 'active', 'retired', 'rejected'] as const
+export type ModelStatus = (typeof modelStatuses)[number]
+
+/** What a classifier tells apart, in the order of its probabilities. */
+export const classes = ['rise', 'hold', 'fall'] as const
+export type ClassName = (typeof classes)[number]
+
+/** A model's record of how and from what it was made, in the words in which it is stored and shown. */
+export type Manifest = {
+  algorithm: { name: string; params: Record<string, unknown>; seed: number }
+  label: {
+    classes: readonly string[]
+    horizon_days: number
+    /** A move counts from this share and this many places upwards. */
+    least_share: number
+    least_places: number
+    /** Both ends of a move are medians over as many days. */
+    median_days: number
+  }
+  features: readonly string[]
+  data: {
+    rows: number
+    examples: number
+    keywords: number
+    first_day: string
+    last_day: string
+    holdout_from: string
+    snapshot_sha256: string
+  }
+  metrics: {
+    holdout: Figures
+    baseline_prior: Figures
+    active_same_holdout: Figures | null
+    rungs: RungFigures[]
+  }
+  gate: {
+    decision: 'promote' | 'reject' | 'fall_back'
+    checks: Record<string, unknown>[]
+    compared_with: string | null
+  }
+  calibration: { method: 'temperature' | 'none'; temperature: number; error: number; limit: number }
+  artifact: { bytes: number; sha256: string; format: string }
+  environment: Record<string, string>
+}
+
+/** How good probabilities were on the hold-out. */
+export type Figures = {
+  examples: number
+  log_loss: number
+  accuracy: number
+  auc_ovr: number | null
+  calibration_error: number
+}
+
+export type RungFigures = { name: string; validation_log_loss: number | null; holdout: Figures }
+
+/** A model as the registry has it, without its bytes. */
+export type RegisteredModel = {
+  readonly id: string
+  readonly task: RunTask
+  readonly version: number
+  readonly status: ModelStatus
+  readonly statusHistory: readonly { status: ModelStatus; at: string }[]
+  readonly runId: string
+  readonly manifest: Manifest
+  readonly createdAt: Date
+  readonly activatedAt: Date | null
+  /** How past predictions turned out; null until the horizon of one has passed. */
+  readonly live: { examples: number; logLoss: number; until: string } | null
+}
+
+/** Rows with the probabilities that the artifact gave them when it was made. A missing value is null. */
+export type Samples = { rows: (number | null)[][]; probabilities: number[][] }
+
+/** The manifest as callers and files have it. */
+export function renderManifest(model: RegisteredModel, renderInstant: (at: Date) => string) {
+  const { algorithm, label, features, data, metrics, gate, calibration, artifact, environment } =
+    model.manifest
+  return {
+    model_id: model.id,
+    task: model.task,
+    version: model.version,
+    status: model.status,
+    status_history: model.statusHistory.map(({ status, at }) => ({
+      status,
+      at: renderInstant(new Date(at)),
+    })),
+    run_id: model.runId,
+    algorithm,
+    label,
+    features: [...features],
+    data,
+    metrics,
+    gate,
+    calibration,
+    artifact,
+    environment,
+    created_at: renderInstant(model.createdAt),
+    activated_at: model.activatedAt === null ? null : renderInstant(model.activatedAt),
+    live_quality:
+      model.live === null
+        ? null
+        : { examples: model.live.examples, log_loss: model.live.logLoss, until: model.live.until },
+  }
+}

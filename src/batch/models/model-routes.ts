@@ -1,0 +1,102 @@
+import Type from 'typebox'
+import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
+import { WorkspaceId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import { isId } from '../../platform/id.ts'
+import { limitOf, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
+import { renderInstant } from '../../platform/time.ts'
+import type { BatchApp } from '../app.ts'
+import { foreignCursor } from '../cursor.ts'
+import { refuse } from '../refusals.ts'
+import { runTasks } from '../runs/run.ts'
+import { modelStatuses, type RegisteredModel, renderManifest } from './manifest.ts'
+import { findModel, listModels } from './model-rows.ts'
+
+const Part = (description: string) => Type.Object({}, { additionalProperties: true, description })
+
+const ModelBody = Type.Object({
+  model_id: Type.String(),
+  task: Type.Enum([...runTasks]),
+  version: Type.Integer(),
+  status: Type.Enum([...modelStatuses]),
+  status_history: Type.Array(Type.Object({ status: Type.Enum([...modelStatuses]), at: Type.String() })),
+  run_id: Type.String(),
+  algorithm: Part('Name, parameters and seed'),
+  label: Part('What is told apart, and how far ahead'),
+  features: Type.Array(Type.String()),
+  data: Part('The rows it was made from, with the hash that tells whether they are still the same'),
+  metrics: Part('On the hold-out: this model, class shares, and the model that was active'),
+  gate: Part('Whether it may be used, and every check of that'),
+  calibration: Part('How probabilities were corrected'),
+  artifact: Part('Size, hash and format of the stored bytes'),
+  environment: Part('What it was made on'),
+  created_at: Type.String(),
+  activated_at: nullable(Type.String()),
+  live_quality: nullable(
+    Type.Object(
+      { examples: Type.Integer(), log_loss: Type.Number(), until: Type.String() },
+      { description: 'Log-loss of past predictions whose horizon has passed' },
+    ),
+  ),
+})
+
+export function modelRoutes(http: Http, app: BatchApp): void {
+  http.get(
+    '/api/batch/models',
+    {
+      config: { access: 'batch:read', limited: true },
+      schema: {
+        summary: 'List model manifests, newest first',
+        description:
+          'Models belong to the installation: every token that may read batch data sees all of them.',
+        tags: ['batch'],
+        querystring: Type.Object(
+          {
+            workspace_id: Type.Optional(WorkspaceId),
+            task: Type.Optional(Type.Enum([...runTasks])),
+            status: Type.Optional(Type.Enum([...modelStatuses])),
+            ...pageQuery,
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: page('models', ModelBody) },
+      },
+    },
+    async (request) => {
+      const { task, status } = request.query
+      const limit = limitOf(request.query)
+      const before = readCursor(request.query, 1)?.[0]
+      if (before !== undefined && !isId('mdl_', before)) throw foreignCursor()
+      const models = await listModels(app.db, { task, status, before, limit: limit + 1 })
+      const { items, nextCursor } = pageOf(models, limit, ({ id }) => [id])
+      return envelope({ models: items.map((model) => render(model, app)), next_cursor: nextCursor })
+    },
+  )
+
+  http.get(
+    '/api/batch/models/:model_id',
+    {
+      config: { access: 'batch:read', limited: true },
+      schema: {
+        summary: 'One model manifest',
+        tags: ['batch'],
+        params: Type.Object({ model_id: Type.String() }),
+        querystring: Type.Object(
+          { workspace_id: Type.Optional(WorkspaceId) },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(ModelBody) },
+      },
+    },
+    async (request) => {
+      const { model_id } = request.params
+      const model = isId('mdl_', model_id) ? await findModel(app.db, model_id) : undefined
+      if (!model) throw refuse('model_not_found')
+      return envelope(render(model, app))
+    },
+  )
+}
+
+function render(model: RegisteredModel, app: BatchApp) {
+  return renderManifest(model, (at) => renderInstant(at, app.timeZone))
+}

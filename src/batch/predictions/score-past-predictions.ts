@@ -1,0 +1,74 @@
+import type { BatchApp } from '../app.ts'
+import { classes } from '../models/manifest.ts'
+import { dayName, dayOrdinal, type History, type SeriesName, spanOf } from '../training/history.ts'
+import type { StoredHistory } from '../training/history-rows.ts'
+import { labelOf } from '../training/label.ts'
+import { rowLoss } from '../training/loss.ts'
+import {
+  forgetPredictions,
+  listOpenPredictions,
+  type OpenPrediction,
+  type Outcome,
+  settleOutcomes,
+} from './prediction-rows.ts'
+
+const pageSize = 5_000
+/** A late import may still tell an outcome; after this many days nobody waits for it. */
+const patienceDays = 60
+
+/**
+ * Looks up what became of predictions whose horizon has passed and keeps the log-loss per model. One whose keyword was
+ * not checked at the end of its horizon stays for a while.
+ */
+export async function scorePastPredictions(
+  app: BatchApp,
+  { history, series }: StoredHistory,
+): Promise<number> {
+  const span = spanOf(history)
+  if (!span) return 0
+  const places = new Map(series.map((name, at) => [nameOf(name), at]))
+  let scored = 0
+  let after: OpenPrediction | undefined
+  do {
+    const open = await listOpenPredictions(app.db, dayName(span.lastDay), after, pageSize)
+    const outcomes = open.flatMap((one) => outcomeOf(history, places.get(nameOf(one)), one) ?? [])
+    if (outcomes.length > 0) {
+      await app.db.transaction().execute(async (tx) => {
+        await app.fence(tx)
+        await settleOutcomes(tx, outcomes)
+      })
+    }
+    scored += outcomes.length
+    after = open.length < pageSize ? undefined : open.at(-1)
+  } while (after)
+  await app.db.transaction().execute((tx) => forgetPredictions(tx, dayName(span.lastDay - patienceDays)))
+  return scored
+}
+
+function nameOf({ workspaceId, keywordId, engine, device, location }: SeriesName): string {
+  return `${workspaceId} ${keywordId} ${engine} ${device} ${location}`
+}
+
+function outcomeOf(
+  history: History,
+  series: number | undefined,
+  prediction: OpenPrediction,
+): Outcome | undefined {
+  if (series === undefined) return undefined
+  const at = findDay(history, series, dayOrdinal(prediction.day))
+  const label = at === undefined ? undefined : labelOf(history, series, at, prediction.horizonDays)
+  if (label === undefined) return undefined
+  const { workspaceId, keywordId, day, probabilities } = prediction
+  return { workspaceId, keywordId, day, loss: rowLoss(probabilities[classes[label]!]) }
+}
+
+function findDay({ starts, days }: History, series: number, day: number): number | undefined {
+  let low = starts[series]!
+  let high = starts[series + 1]!
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (days[middle]! < day) low = middle + 1
+    else high = middle
+  }
+  return low < starts[series + 1]! && days[low] === day ? low : undefined
+}

@@ -1,0 +1,168 @@
+import type pg from 'pg'
+import type { BatchApp } from '../app.ts'
+import { copyIn, copyText } from '../copy-in.ts'
+import {
+  type ImportRecord,
+  type ImportRejection,
+  type ImportSource,
+  type ImportState,
+  type ImportTarget,
+  importRecords,
+  openFormCheck,
+  type RejectionSink,
+} from '../import.ts'
+import { findKeywordIds } from '../keywords/keyword-rows.ts'
+import { openRankReader, type Rank, type RankObservation, settleRepeats } from './rank.ts'
+import { RankForm } from './rank-form.ts'
+import { ensureRankMonths, mergeRanks, monthsOf } from './rank-rows.ts'
+
+/** Imports a file of observations into the rank history of a workspace. */
+export async function importRanks(
+  app: BatchApp,
+  workspaceId: string,
+  source: ImportSource,
+  rejects: RejectionSink,
+  onProgress?: (state: ImportState) => void,
+): Promise<ImportState & { resumedAt: number }> {
+  return importRecords(app, rankTarget(app, workspaceId), source, rejects, onProgress)
+}
+
+type Part = {
+  /** The ranks in the form that COPY takes, where all their keywords are known already. */
+  readonly copy: { rows: Buffer; ranks: number; told: number; months: ReadonlySet<string> } | undefined
+  read(): ReadRanks
+}
+
+type ReadRanks = {
+  ranks: readonly Rank[]
+  /** The record that each of the ranks was read from. */
+  records: readonly ImportRecord[]
+  /** The ranks, sorted and without repeats. */
+  settled: readonly Rank[]
+  rejections: ImportRejection[]
+}
+
+function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
+  const ids = openIdCache(workspaceId)
+  // COPY is the fastest way in, but it stops at the first row that is there already. Most files bring new days only.
+  let isNews = true
+
+  return {
+    name: `ranks ${workspaceId}`,
+
+    // Of a part that is ready for COPY only the bytes are kept: objects by the thousand that outlive their making
+    // cost more memory than all else. The few parts that need the ranks themselves read them again.
+    prepare(chunk, now) {
+      const read = readRanks(chunk.records(), now)
+      const { ranks, settled, rejections } = read
+      if (!isNews || !ids.knowAll(settled)) return { part: { copy: undefined, read: () => read }, rejections }
+      const rows = copyRows(workspaceId, settled, ids.known)
+      const copy = { rows, ranks: settled.length, told: ranks.length, months: monthsOf(settled) }
+      return { part: { copy, read: () => readRanks(chunk.records(), now) }, rejections }
+    },
+
+    async store(client, { copy, read }, now) {
+      if (isNews && copy) {
+        await ensureRankMonths(app.pool, copy.months)
+        isNews = await tryCopyRanks(client, copy.rows)
+        if (isNews) {
+          return { inserted: copy.ranks, updated: 0, unchanged: copy.told - copy.ranks, rejections: [] }
+        }
+      }
+      const { ranks, records, settled } = read()
+      await ids.learn(client, settled)
+      const known = settled.filter(({ key }) => ids.known.has(key))
+      await ensureRankMonths(app.pool, monthsOf(known))
+      const { inserted, updated, unknown } =
+        isNews && (await tryCopyRanks(client, copyRows(workspaceId, known, ids.known)))
+          ? { inserted: known.length, updated: 0, unknown: [] }
+          : await mergeRanks(client, workspaceId, known, now)
+      isNews = inserted === known.length
+
+      // A keyword may be removed after it was looked up.
+      const goneKeys = new Set(unknown.map((at) => known[at]!.key))
+      const rejections = records
+        .filter((_, at) => !ids.known.has(ranks[at]!.key) || goneKeys.has(ranks[at]!.key))
+        .map(({ line, raw }) => ({ line, raw, code: 'keyword_not_found' }))
+      return {
+        inserted,
+        updated,
+        unchanged: ranks.length - rejections.length - inserted - updated,
+        rejections,
+      }
+    },
+  }
+}
+
+const checkForm = openFormCheck(RankForm, ['position', 'searched_depth'])
+
+function readRanks(given: readonly ImportRecord[], now: Date): ReadRanks {
+  const read = openRankReader(now)
+  const ranks: Rank[] = []
+  const records: ImportRecord[] = []
+  const rejections: ImportRejection[] = []
+  for (const record of given) {
+    const code = checkForm(record)
+    const verdict = code === undefined ? read(record.fields as RankObservation) : { refusal: code }
+    if (verdict.refusal === undefined) {
+      ranks.push(verdict)
+      records.push(record)
+    } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
+  }
+  return { ranks, records, settled: settleRepeats(ranks), rejections }
+}
+
+/** Copies ranks in, unless one of them is there already: then nothing is written and the answer is false. */
+async function tryCopyRanks(client: pg.PoolClient, rows: Buffer): Promise<boolean> {
+  await client.query('savepoint copying')
+  try {
+    await copyIn(
+      client,
+      `copy batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, url,
+                        checked_at)
+       from stdin`,
+      rows,
+    )
+    return true
+  } catch (error) {
+    if ((error as { code?: string }).code !== uniqueViolation) throw error
+    await client.query('rollback to savepoint copying')
+    return false
+  }
+}
+
+const uniqueViolation = '23505'
+
+function copyRows(workspaceId: string, ranks: readonly Rank[], ids: ReadonlyMap<string, bigint>): Buffer {
+  const instants = new Map<Date, string>()
+  let rows = ''
+  for (const rank of ranks) {
+    const { key, day, engine, device, location, status, position, searchedDepth, url, checkedAt } = rank
+    const instant = instants.get(checkedAt) ?? checkedAt.toISOString()
+    instants.set(checkedAt, instant)
+    const series = `${workspaceId}\t${ids.get(key)}\t${day}\t${engine}\t${device}\t${location}`
+    const place = `${status}\t${position ?? '\\N'}\t${searchedDepth}\t${url === null ? '\\N' : copyText(url)}`
+    rows += `${series}\t${place}\t${instant}\n`
+  }
+  return Buffer.from(rows)
+}
+
+const mostRemembered = 200_000
+
+/** Remembers ids of keywords, because a file names the same ones day after day. */
+function openIdCache(workspaceId: string) {
+  const known = new Map<string, bigint>()
+  return {
+    known: known as ReadonlyMap<string, bigint>,
+    knowAll: (ranks: readonly Rank[]) => ranks.every(({ key }) => known.has(key)),
+    async learn(client: pg.PoolClient, ranks: readonly Rank[]): Promise<void> {
+      const missing = [...new Set(ranks.map(({ key }) => key))].filter((key) => !known.has(key))
+      if (missing.length === 0) return
+      if (known.size > mostRemembered) {
+        known.clear()
+        return this.learn(client, ranks)
+      }
+      for (const [key, id] of await findKeywordIds(client, workspaceId, missing)) known.set(key, id)
+    },
+  }
+}

@@ -1,0 +1,151 @@
+import type pg from 'pg'
+import type { Day } from '../../platform/time.ts'
+import type { Rank, RankStatus } from './rank.ts'
+
+export type MergedRanks = {
+  inserted: number
+  updated: number
+  /** Where in the list the keyword was not registered. */
+  unknown: number[]
+}
+
+/**
+ * Stores ranks in one statement, each against what is stored already, by the same rule as `supersedes`. They come
+ * sorted and without repeats. A rank told again without a time of its own (it then carries `now`) and with nothing
+ * new in it is left alone, so that a repeated request changes nothing.
+ */
+export async function mergeRanks(
+  db: pg.Pool | pg.PoolClient,
+  workspaceId: string,
+  ranks: readonly Rank[],
+  now: Date,
+): Promise<MergedRanks> {
+  const { rows } = await db.query<MergedRanks>({
+    name: 'merge-ranks',
+    text: `
+      with given as materialized (
+        select g.*, k.id as keyword_id
+        from unnest($2::text[], $3::date[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
+                    $9::smallint[], $10::text[], $11::timestamptz[])
+          with ordinality
+          as g (key, day, engine, device, location, status, position, searched_depth, url, checked_at, n)
+        left join batch.keyword k on k.workspace_id = $1 and k.key = g.key and k.removed_at is null
+      ),
+      -- Written in the given order, which all writers share.
+      merged as (
+        insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
+                                     searched_depth, url, checked_at)
+        select $1, keyword_id, day, engine, device, location, status, position, searched_depth, url, checked_at
+        from given
+        where keyword_id is not null
+        order by n
+        on conflict (workspace_id, keyword_id, day, engine, device, location) do update
+          set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
+              url = excluded.url, checked_at = excluded.checked_at, revision = least(r.revision, 32766) + 1
+          where case
+            when (r.status = 'failed') <> (excluded.status = 'failed') then r.status = 'failed'
+            when excluded.checked_at < r.checked_at then false
+            when excluded.checked_at = r.checked_at or excluded.checked_at = $12 then
+              (r.status, r.position, r.searched_depth, r.url)
+                is distinct from (excluded.status, excluded.position, excluded.searched_depth, excluded.url)
+            else true
+          end
+        returning revision
+      )
+      select (select count(*) filter (where revision = 1) from merged)::int as inserted,
+             (select count(*) filter (where revision > 1) from merged)::int as updated,
+             array(select n::int - 1 from given where keyword_id is null order by n) as unknown`,
+    values: [
+      workspaceId,
+      ranks.map(({ key }) => key),
+      ranks.map(({ day }) => day),
+      ranks.map(({ engine }) => engine),
+      ranks.map(({ device }) => device),
+      ranks.map(({ location }) => location),
+      ranks.map(({ status }) => status),
+      ranks.map(({ position }) => position),
+      ranks.map(({ searchedDepth }) => searchedDepth),
+      ranks.map(({ url }) => url),
+      ranks.map(({ checkedAt }) => checkedAt.toISOString()),
+      now,
+    ],
+  })
+  return rows[0]!
+}
+
+const madeMonths = new WeakMap<pg.Pool, Set<string>>()
+
+/**
+ * Sees to it that there is a partition for each month. Months never go away, so each process asks once for each.
+ */
+export async function ensureRankMonths(pool: pg.Pool, months: Iterable<string>): Promise<void> {
+  const made = madeMonths.get(pool) ?? new Set()
+  madeMonths.set(pool, made)
+  for (const month of months) {
+    if (made.has(month)) continue
+    await pool.query('select batch.ensure_rank_month($1::date)', [`${month}-01`])
+    made.add(month)
+  }
+}
+
+/** The months, such as `2026-10`, that ranks fall in. */
+export function monthsOf(ranks: readonly Rank[]): Set<string> {
+  return new Set(ranks.map(({ day }) => day.slice(0, 7)))
+}
+
+export type StoredRank = {
+  day: Day
+  engine: string
+  device: string
+  location: string
+  status: RankStatus
+  position: number | null
+  searchedDepth: number
+  url: string | null
+  checkedAt: Date
+}
+
+/** Where in a keyword's history a page goes on: behind this day and series. */
+export type RankPlace = { day: Day; engine: string; device: string; location: string }
+
+/** A keyword's ranks of all engines, devices and locations between two days, oldest first. */
+export async function listRanks(
+  pool: pg.Pool,
+  workspaceId: string,
+  keywordId: bigint,
+  range: { from: Day; to: Day; after: RankPlace | undefined; limit: number },
+): Promise<StoredRank[]> {
+  const { from, to, after, limit } = range
+  const { rows } = await pool.query({
+    name: 'list-ranks',
+    text: `
+      select day, engine, device, location, status, position, searched_depth, url, checked_at
+      from batch.rank
+      where workspace_id = $1 and keyword_id = $2 and day between $3 and $4
+        and (day, engine, device, location) > ($5, $6, $7, $8)
+      order by day, engine, device, location
+      limit $9`,
+    values: [
+      workspaceId,
+      keywordId,
+      after?.day ?? from,
+      to,
+      after?.day ?? from,
+      after?.engine ?? '',
+      after?.device ?? '',
+      after?.location ?? '',
+      limit,
+    ],
+  })
+  return rows.map((row) => ({
+    day: row.day,
+    engine: row.engine,
+    device: row.device,
+    location: row.location,
+    status: row.status,
+    position: row.position,
+    searchedDepth: row.searched_depth,
+    url: row.url,
+    checkedAt: row.checked_at,
+  }))
+}

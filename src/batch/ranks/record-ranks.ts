@@ -1,0 +1,56 @@
+import type { BatchApp } from '../app.ts'
+import { openRankReader, type Rank, type RankObservation, type RankRefusal, settleRepeats } from './rank.ts'
+import { ensureRankMonths, mergeRanks, monthsOf } from './rank-rows.ts'
+
+export type RankRejection = { index: number; code: RankRefusal }
+
+export type RecordedRanks = {
+  inserted: number
+  updated: number
+  /** Not newer than what is stored, or overtaken by another observation of the same request. */
+  unchanged: number
+  rejected: number
+  rejections: RankRejection[]
+}
+
+/** Adds observations to the rank history. Each stands alone: a bad one is rejected and the others are stored. */
+export async function recordRanks(
+  app: BatchApp,
+  workspaceId: string,
+  observations: readonly RankObservation[],
+): Promise<RecordedRanks> {
+  const now = app.clock()
+  const { ranks, rejections } = readAll(observations, now)
+  const settled = settleRepeats([...ranks.keys()])
+  await ensureRankMonths(app.pool, monthsOf(settled))
+  const { inserted, updated, unknown } = await mergeRanks(app.pool, workspaceId, settled, now)
+
+  const unknownKeys = new Set(unknown.map((at) => settled[at]!.key))
+  if (unknownKeys.size > 0) {
+    for (const [rank, index] of ranks) {
+      if (unknownKeys.has(rank.key)) rejections.push({ index, code: 'keyword_not_found' })
+    }
+    rejections.sort((a, b) => a.index - b.index)
+  }
+  const rejected = rejections.length
+  return {
+    inserted,
+    updated,
+    unchanged: observations.length - inserted - updated - rejected,
+    rejected,
+    rejections,
+  }
+}
+
+/** The observations that make sense, each with its place in the request, and what is wrong with the others. */
+function readAll(observations: readonly RankObservation[], now: Date) {
+  const read = openRankReader(now)
+  const ranks = new Map<Rank, number>()
+  const rejections: RankRejection[] = []
+  observations.forEach((observation, index) => {
+    const verdict = read(observation)
+    if (verdict.refusal) rejections.push({ index, code: verdict.refusal })
+    else ranks.set(verdict, index)
+  })
+  return { ranks, rejections }
+}

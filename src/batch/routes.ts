@@ -1,0 +1,20 @@
+import type { Http } from '../platform/http/http.ts'
+import type { BatchApp } from './app.ts'
+import { keywordRoutes } from './keywords/keyword-routes.ts'
+import { modelRoutes } from './models/model-routes.ts'
+import { predictionRoutes } from './predictions/prediction-routes.ts'
+import { rankRoutes } from './ranks/rank-routes.ts'
+import { runRoutes } from './runs/run-routes.ts'
+import { triggerRoutes } from './training/trigger-routes.ts'
+import { volumeRoutes } from './volumes/volume-routes.ts'
+
+/** Everything batch answers over HTTP. */
+export function batchRoutes(http: Http, app: BatchApp): void {
+  keywordRoutes(http, app)
+  rankRoutes(http, app)
+  volumeRoutes(http, app)
+  runRoutes(http, app)
+  modelRoutes(http, app)
+  triggerRoutes(http, app)
+  predictionRoutes(http, app)
+}

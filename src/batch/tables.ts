@@ -1,0 +1,121 @@
+import type { ColumnType, Generated, JSONColumnType } from 'kysely'
+
+/** Batch's own tables, as rows. They become domain values in the `-rows.ts` files and nowhere else. */
+export type BatchTables = {
+  'batch.keyword': {
+    workspace_id: string
+    key: string
+    id: Generated<bigint>
+    display: string
+    created_at: Date
+    removed_at: Date | null
+  }
+  'batch.rank': {
+    workspace_id: string
+    keyword_id: bigint
+    day: string
+    engine: string
+    device: string
+    location: string
+    status: 'ranked' | 'not_in_depth' | 'failed'
+    position: number | null
+    searched_depth: number
+    url: string | null
+    checked_at: Date
+    revision: Generated<number>
+  }
+  'batch.volume_observation': {
+    key: string
+    source: string
+    day: string
+    kind: 'day' | 'rolling_30d' | 'month'
+    volume: bigint | null
+    volume_max: bigint | null
+    pc: bigint | null
+    mobile: bigint | null
+    revision: Generated<number>
+  }
+  'batch.dirty_month': {
+    key: string
+    source: string
+    month: string
+    mark: Generated<bigint>
+  }
+  'batch.monthly_volume': {
+    key: string
+    source: string
+    month: ColumnType<string>
+    volume: bigint | null
+    volume_min: bigint
+    volume_max: bigint
+    quality: 'reported' | 'measured' | 'estimated'
+    days_observed: number
+    updated_at: Date
+  }
+  'batch.import_progress': {
+    id: string
+    bytes: bigint
+    lines: bigint
+    inserted: bigint
+    updated: bigint
+    unchanged: bigint
+    rejected: bigint
+    rejects_bytes: bigint
+    updated_at: Date
+  }
+  'batch.run': {
+    id: string
+    task: RunTask
+    trigger: RunTrigger
+    status: RunStatus
+    queued_at: Date
+    started_at: Date | null
+    finished_at: Date | null
+    progress: Generated<number>
+    error_code: string | null
+    model_id: string | null
+    metrics: Record<string, unknown> | null
+    takes: Generated<number>
+    leased_until: Date
+  }
+  'batch.schedule': { task: RunTask; cron: string; zone: string; next_at: Date }
+  'batch.model': {
+    id: string
+    task: RunTask
+    version: number
+    status: ModelStatus
+    status_history: JSONColumnType<{ status: ModelStatus; at: string }[]>
+    run_id: string
+    manifest: JSONColumnType<Record<string, unknown>>
+    artifact: Buffer
+    artifact_sha256: string
+    judged: Buffer
+    judged_sha256: string
+    samples: JSONColumnType<Record<string, unknown>>
+    live_examples: Generated<number>
+    live_log_loss: number | null
+    live_until: string | null
+    created_at: Date
+    activated_at: Date | null
+  }
+  'batch.prediction': {
+    workspace_id: string
+    keyword_id: bigint
+    day: string
+    model_id: string
+    horizon_days: number
+    rise: number
+    hold: number
+    fall: number
+    predicted: 'rise' | 'hold' | 'fall'
+    engine: string
+    device: string
+    location: string
+    predicted_at: Date
+  }
+}
+
+type RunTask = 'train_classifier' | 'predict' | 'aggregate_volumes'
+type RunTrigger = 'manual' | 'schedule'
+type RunStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'skipped'
+type ModelStatus = 'candidate' | 'active' | 'retired' | 'rejected'

@@ -1,0 +1,94 @@
+/**
+ * What a classifier learns from: one row per keyword and day, in day order, so that every split by time
+ * is a range of rows and costs no copy.
+ */
+export type Examples = {
+  /** One array per feature; NaN says missing. Float32 is the precision of training and of scoring alike. */
+  columns: Float32Array[]
+  /** The class of each row, 0 … classes − 1. */
+  labels: Uint8Array
+  /** The ordinal day of each row, ascending. */
+  days: Int32Array
+  /** The keyword of each row, as a dense index. */
+  groups: Int32Array
+}
+
+export function sliceExamples(examples: Examples, from: number, to: number): Examples {
+  return {
+    columns: examples.columns.map((column) => column.subarray(from, to)),
+    labels: examples.labels.subarray(from, to),
+    days: examples.days.subarray(from, to),
+    groups: examples.groups.subarray(from, to),
+  }
+}
+
+/** Rows to learn from, and later rows to be judged on. */
+export type TimeSplit = { past: Examples; future: Examples; futureFrom: number }
+
+/** Sets the last fifth of the days aside, at least one. Undefined when no row is left to learn from. */
+export function holdOut(examples: Examples, embargoDays: number): TimeSplit | undefined {
+  const days = distinctDays(examples)
+  const from = days[days.length - Math.max(1, Math.round(days.length / 5))]
+  return from === undefined ? undefined : splitAt(examples, from, Number.POSITIVE_INFINITY, embargoDays)
+}
+
+/**
+ * Rolling origins: the last third of the days in up to three windows, each to be foretold from what was known
+ * before it.
+ */
+export function rollingSplits(examples: Examples, embargoDays: number): TimeSplit[] {
+  const days = distinctDays(examples)
+  const late = days.slice(-Math.max(1, Math.round(days.length / 3)))
+  const windows = Math.min(3, late.length)
+  const edges = Array.from(
+    { length: windows },
+    (_, window) => late[Math.floor((window * late.length) / windows)]!,
+  )
+  return edges
+    .map((from, window) =>
+      splitAt(examples, from, edges[window + 1] ?? Number.POSITIVE_INFINITY, embargoDays),
+    )
+    .filter((split) => split !== undefined)
+}
+
+/**
+ * The past ends `embargoDays` before the future begins, because a row's label looks that far ahead and would
+ * tell of the future.
+ */
+function splitAt(
+  examples: Examples,
+  from: number,
+  until: number,
+  embargoDays: number,
+): TimeSplit | undefined {
+  const pastEnd = firstRowOnOrAfter(examples.days, from - embargoDays)
+  if (pastEnd === 0) return undefined
+  const start = firstRowOnOrAfter(examples.days, from)
+  const end = firstRowOnOrAfter(examples.days, until)
+  return {
+    past: sliceExamples(examples, 0, pastEnd),
+    future: sliceExamples(examples, start, end),
+    futureFrom: from,
+  }
+}
+
+function distinctDays(examples: Examples): number[] {
+  return [...new Set(examples.days)]
+}
+
+export function countClasses(labels: Uint8Array, classes: number): Float64Array {
+  const counts = new Float64Array(classes)
+  for (const label of labels) counts[label]! += 1
+  return counts
+}
+
+function firstRowOnOrAfter(days: Int32Array, day: number): number {
+  let low = 0
+  let high = days.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (days[middle]! < day) low = middle + 1
+    else high = middle
+  }
+  return low
+}

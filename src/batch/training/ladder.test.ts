@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { HORIZON_DAYS, readFixture } from '../../../test/fixtures/rank-classifier/read.ts'
+import { predict } from '../models/model.ts'
+import { encodeModel } from '../models/model-codec.ts'
+import { type Examples, sliceExamples } from './examples.ts'
+import { judge } from './gate.ts'
+import { type Climb, climbLadder } from './ladder.ts'
+import { logLoss } from './metrics.ts'
+import { createRandom } from './random.ts'
+import { TrainingStopped } from './watch.ts'
+
+const train = readFixture('train')
+const options = { classes: 3, horizonDays: HORIZON_DAYS, seed: 1 }
+
+/** Every n-th row: as many days, fewer keywords. */
+function thinned(examples: Examples, step: number): Examples {
+  const keep = (_: number, row: number) => row % step === 0
+  return {
+    columns: examples.columns.map((column) => column.filter(keep)),
+    labels: examples.labels.filter(keep),
+    days: examples.days.filter(keep),
+    groups: examples.groups.filter(keep),
+  }
+}
+
+function climbed(climb: Climb) {
+  if (climb.kind !== 'climbed') throw new Error(climb.kind)
+  return climb
+}
+
+test('on the fixture it reaches 1.022 on days it never saw, and the gate lets it pass', {
+  timeout: 120_000,
+}, () => {
+  const progress: number[] = []
+  const climb = climbed(climbLadder(train, { ...options, onProgress: (fraction) => progress.push(fraction) }))
+  const later = readFixture('test')
+  expect(logLoss(predict(climb.model, later.columns), later.labels, 3)).toBeLessThanOrEqual(1.022)
+  expect(climb.rungs.map((rung) => rung.name)).toEqual(['prior', 'softmax', 'gbdt', 'blend'])
+  expect(judge({ candidate: climb.chosen.holdout, classShares: climb.classShares }).decision).toBe('promote')
+  expect(progress).toEqual([...progress].sort((a, b) => a - b))
+  expect(progress.at(-1)).toBe(1)
+})
+
+test('the same seed gives the same model', { timeout: 60_000 }, () => {
+  const hash = () =>
+    createHash('sha256')
+      .update(encodeModel(climbed(climbLadder(thinned(train, 10), options)).model))
+      .digest('hex')
+  expect(hash()).toBe(hash())
+})
+
+test('with a thousand rows it does not fall below class shares', { timeout: 60_000 }, () => {
+  const climb = climbed(climbLadder(thinned(train, 20), options))
+  const later = readFixture('test')
+  expect(logLoss(predict(climb.model, later.columns), later.labels, 3)).toBeLessThan(1.0952)
+  expect(climb.rungs.find((rung) => rung.name === 'gbdt')).toBeUndefined()
+})
+
+test.each([1, 2, 3])(
+  'labels drawn at random (%i) are not promoted above class shares',
+  { timeout: 60_000 },
+  (seed) => {
+    const random = createRandom(seed)
+    const examples = thinned(train, 6)
+    const climb = climbed(
+      climbLadder({ ...examples, labels: examples.labels.map(() => random.below(3)) }, options),
+    )
+    expect(judge({ candidate: climb.chosen.holdout, classShares: climb.classShares }).decision).toBe('reject')
+  },
+)
+
+test('the judged model has not seen the hold-out nor the days whose labels tell of it', {
+  timeout: 60_000,
+}, () => {
+  const examples = thinned(train, 20)
+  const before = climbed(climbLadder(examples, options))
+  const scrambled = examples.labels.map((label, row) =>
+    examples.days[row]! >= before.holdoutFrom - HORIZON_DAYS ? (label + 1) % 3 : label,
+  )
+  const after = climbed(climbLadder({ ...examples, labels: scrambled }, options))
+  expect(after.rungs.map((rung) => encodeModel(rung.model))).toEqual(
+    before.rungs.map((rung) => encodeModel(rung.model)),
+  )
+  expect(after.chosen.holdout.logLoss).not.toBe(before.chosen.holdout.logLoss)
+})
+
+test('without labels of two classes, or without a past, there is nothing to learn', () => {
+  const none = sliceExamples(train, 0, 0)
+  const oneClass = { ...thinned(train, 20), labels: new Uint8Array(1000) }
+  const oneDay = sliceExamples(train, 0, 160)
+  for (const examples of [none, oneClass, oneDay]) {
+    expect(climbLadder(examples, options)).toEqual({ kind: 'insufficient_labels' })
+  }
+})
+
+test('a week of history is enough to climb a little', () => {
+  const week = sliceExamples(train, 0, 7 * 168)
+  const climb = climbed(climbLadder(week, { ...options, horizonDays: 1 }))
+  expect(climb.chosen.holdout.logLoss).toBeLessThan(1.2)
+})
+
+test('examples out of day order are refused, because a split by row would not be one by time', () => {
+  const backwards = { ...train, days: train.days.slice().reverse() }
+  expect(() => climbLadder(backwards, options)).toThrow('day order')
+})
+
+test('it stops when asked', () => {
+  expect(() => climbLadder(thinned(train, 20), { ...options, shouldStop: () => true })).toThrow(
+    TrainingStopped,
+  )
+})

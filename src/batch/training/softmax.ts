@@ -1,0 +1,196 @@
+import { type Softmax, softmaxRows, standardise } from '../models/model.ts'
+import type { Examples } from './examples.ts'
+import { gradientOf, rowLoss } from './loss.ts'
+import { stopIfAsked, type Watch } from './watch.ts'
+
+/**
+ * Softmax regression. The curvature of its loss is never more than half the Gram matrix of the rows
+ * (Böhning 1992), so one factorisation serves every step, each step lowers the loss, and there is no step
+ * length to search for.
+ */
+export function trainSoftmax(examples: Examples, classes: number, l2: number, watch: Watch = {}): Softmax {
+  const design = createDesign(examples)
+  const bound = factorise(curvatureBound(design, l2), design.width)
+  const weights = new Float64Array(classes * design.width)
+  let loss = Infinity
+  for (let step = 0; step < MAX_STEPS; step++) {
+    stopIfAsked(watch)
+    const here = softmaxLoss(design, weights, classes, l2)
+    watch.onProgress?.((step + 1) / MAX_STEPS)
+    if (loss - here.loss < TOLERANCE * here.loss) break
+    loss = here.loss
+    for (let k = 0; k < classes; k++) {
+      const at = k * design.width
+      const move = solve(bound, design.width, here.gradient.subarray(at, at + design.width))
+      for (let d = 0; d < design.width; d++) weights[at + d]! -= move[d]!
+    }
+  }
+  return toModel(design, weights, classes)
+}
+
+const MAX_STEPS = 200
+const TOLERANCE = 1e-7
+
+/**
+ * What a row looks like to the regression: the standardised features with a missing value at the mean, then
+ * a mark for each feature that may be missing, then a one.
+ */
+export type Design = {
+  examples: Examples
+  mean: Float64Array
+  scale: Float64Array
+  /** Where the mark of a feature stands, or −1 for a feature that was never missing. */
+  marks: Int32Array
+  width: number
+}
+
+export function createDesign(examples: Examples): Design {
+  const features = examples.columns.length
+  const mean = new Float64Array(features)
+  const scale = new Float64Array(features)
+  const marks = new Int32Array(features).fill(-1)
+  let width = features
+  for (const [feature, column] of examples.columns.entries()) {
+    const moments = momentsOf(column)
+    mean[feature] = moments.mean
+    scale[feature] = moments.deviation > 0 ? 1 / moments.deviation : 0
+    if (moments.missing > 0) marks[feature] = width++
+  }
+  return { examples, mean, scale, marks, width: width + 1 }
+}
+
+/** The penalised loss of all rows and its gradient in the weights. */
+export function softmaxLoss(
+  design: Design,
+  weights: Float64Array,
+  classes: number,
+  l2: number,
+): { loss: number; gradient: Float64Array } {
+  const { labels } = design.examples
+  const { width } = design
+  const gradient = new Float64Array(weights.length)
+  const values = new Float64Array(width)
+  const scores = new Float64Array(classes)
+  let loss = 0
+  for (let row = 0; row < labels.length; row++) {
+    fillRow(design, row, values)
+    for (let k = 0; k < classes; k++) scores[k] = dot(weights, k * width, values)
+    softmaxRows(scores, classes)
+    loss += rowLoss(scores[labels[row]!]!)
+    for (let k = 0; k < classes; k++) {
+      const slope = gradientOf(scores[k]!, labels[row] === k)
+      for (let d = 0; d < width; d++) gradient[k * width + d]! += slope * values[d]!
+    }
+  }
+  for (let at = 0; at < weights.length; at++) {
+    if (isBias(at, width)) continue
+    loss += (l2 / 2) * weights[at]! ** 2
+    gradient[at]! += l2 * weights[at]!
+  }
+  return { loss, gradient }
+}
+
+function isBias(at: number, width: number): boolean {
+  return at % width === width - 1
+}
+
+function momentsOf(column: Float32Array): { mean: number; deviation: number; missing: number } {
+  let count = 0
+  let mean = 0
+  let squares = 0
+  for (const value of column) {
+    if (Number.isNaN(value)) continue
+    count++
+    const away = value - mean
+    mean += away / count
+    squares += away * (value - mean)
+  }
+  return { mean, deviation: count > 0 ? Math.sqrt(squares / count) : 0, missing: column.length - count }
+}
+
+function fillRow({ examples, mean, scale, marks, width }: Design, row: number, values: Float64Array): void {
+  const { columns } = examples
+  for (let feature = 0; feature < columns.length; feature++) {
+    const raw = columns[feature]![row]!
+    const isMissing = Number.isNaN(raw)
+    values[feature] = isMissing ? 0 : standardise(raw, mean[feature]!, scale[feature]!)
+    if (marks[feature]! >= 0) values[marks[feature]!] = isMissing ? 1 : 0
+  }
+  values[width - 1] = 1
+}
+
+function dot(weights: Float64Array, from: number, values: Float64Array): number {
+  let sum = 0
+  for (let d = 0; d < values.length; d++) sum += weights[from + d]! * values[d]!
+  return sum
+}
+
+/** Half the Gram matrix plus the penalty; its lower triangle, row after row. */
+function curvatureBound(design: Design, l2: number): Float64Array {
+  const { width, examples } = design
+  const matrix = new Float64Array(width * width)
+  const values = new Float64Array(width)
+  for (let row = 0; row < examples.labels.length; row++) {
+    fillRow(design, row, values)
+    for (let i = 0; i < width; i++) {
+      const half = values[i]! / 2
+      if (half === 0) continue
+      for (let j = 0; j <= i; j++) matrix[i * width + j]! += half * values[j]!
+    }
+  }
+  for (let i = 0; i < width; i++) matrix[i * width + i]! += isBias(i, width) ? RIDGE : l2 + RIDGE
+  return matrix
+}
+
+/** Keeps the matrix positive definite when a feature repeats another and nothing is penalised. */
+const RIDGE = 1e-6
+
+/** Cholesky, in place: the matrix becomes L of L Lᵀ. */
+function factorise(matrix: Float64Array, width: number): Float64Array {
+  for (let i = 0; i < width; i++) {
+    for (let j = 0; j <= i; j++) {
+      let sum = matrix[i * width + j]!
+      for (let d = 0; d < j; d++) sum -= matrix[i * width + d]! * matrix[j * width + d]!
+      matrix[i * width + j] = i === j ? Math.sqrt(sum) : sum / matrix[j * width + j]!
+    }
+  }
+  return matrix
+}
+
+function solve(lower: Float64Array, width: number, right: Float64Array): Float64Array {
+  const result = right.slice()
+  for (let i = 0; i < width; i++) {
+    for (let j = 0; j < i; j++) result[i]! -= lower[i * width + j]! * result[j]!
+    result[i]! /= lower[i * width + i]!
+  }
+  for (let i = width - 1; i >= 0; i--) {
+    for (let j = i + 1; j < width; j++) result[i]! -= lower[j * width + i]! * result[j]!
+    result[i]! /= lower[i * width + i]!
+  }
+  return result
+}
+
+function toModel(design: Design, weights: Float64Array, classes: number): Softmax {
+  const { mean, scale, marks, width } = design
+  const features = mean.length
+  const model: Softmax = {
+    kind: 'softmax',
+    classes,
+    features,
+    temperature: 1,
+    mean,
+    scale,
+    bias: new Float64Array(classes),
+    weights: new Float64Array(classes * features),
+    missing: new Float64Array(classes * features),
+  }
+  for (let k = 0; k < classes; k++) {
+    model.bias[k] = weights[k * width + width - 1]!
+    for (let feature = 0; feature < features; feature++) {
+      const mark = marks[feature]!
+      model.weights[k * features + feature] = weights[k * width + feature]!
+      model.missing[k * features + feature] = mark < 0 ? 0 : weights[k * width + mark]!
+    }
+  }
+  return model
+}

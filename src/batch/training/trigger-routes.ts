@@ -1,0 +1,60 @@
+import Type from 'typebox'
+import { envelope, success } from '../../platform/http/answers.ts'
+import { WorkspaceId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import type { BatchApp } from '../app.ts'
+import { runTasks } from '../runs/run.ts'
+import { rankRowsRequired, triggerRun } from './trigger-run.ts'
+
+export function triggerRoutes(http: Http, app: BatchApp): void {
+  http.post(
+    '/api/batch/trigger',
+    {
+      config: { access: 'batch:write', limited: true },
+      schema: {
+        summary: 'Start a run of a batch task',
+        description:
+          'Tasks are `train_classifier` (also `classifier`), `predict` and `aggregate_volumes`; all of them also start by themselves every night. Training needs 1,000 rows in the rank history, predictions an active model.',
+        tags: ['batch'],
+        body: Type.Object(
+          {
+            task: Type.String({ description: `One of ${runTasks.join(', ')}` }),
+            workspace_id: Type.Optional(WorkspaceId),
+          },
+          { additionalProperties: false },
+        ),
+        response: {
+          202: success(
+            Type.Object({
+              run_id: Type.String(),
+              task: Type.Enum([...runTasks]),
+              status: Type.Literal('queued'),
+              preconditions: Type.Object({
+                rank_rows: Type.Integer(),
+                rank_rows_required: Type.Integer(),
+                usable_rows: Type.Integer(),
+                days: Type.Integer(),
+              }),
+            }),
+          ),
+        },
+      },
+    },
+    async (request, reply) => {
+      const { runId, task, preconditions } = await triggerRun(app, request.body.task)
+      return reply.code(202).send(
+        envelope({
+          run_id: runId,
+          task,
+          status: 'queued' as const,
+          preconditions: {
+            rank_rows: preconditions.rows,
+            rank_rows_required: rankRowsRequired,
+            usable_rows: preconditions.usableRows,
+            days: preconditions.days,
+          },
+        }),
+      )
+    },
+  )
+}

@@ -1,0 +1,74 @@
+import type { BatchApp } from '../app.ts'
+import { monthlyVolume } from './monthly-volume.ts'
+import {
+  clearDirtyMonths,
+  countDirtyMonths,
+  type DirtyMonth,
+  listDirtyMonths,
+  listObservationsOf,
+  storeMonthlyVolumes,
+  type WorkedOutMonth,
+} from './volume-rows.ts'
+
+export type Aggregated = { keywords: number; months: number }
+export type AggregationProgress = { done: number; of: number }
+
+// Enough to make a round trip worth its while; with two months of daily observations each, some megabytes.
+const pageSize = 500
+
+/**
+ * Works out again every month that observations have changed since the last time. Safe to run twice, also at once:
+ * a month is stored only by the one who takes its mark away, and only if no observation came after it was read.
+ */
+export async function aggregateVolumes(
+  app: BatchApp,
+  onProgress: (progress: AggregationProgress) => void = () => {},
+): Promise<Aggregated> {
+  const of = await countDirtyMonths(app.db)
+  const aggregated = { keywords: 0, months: 0 }
+  let done = 0
+  let lastKey: string | undefined
+  let after: DirtyMonth | undefined
+  for (;;) {
+    const dirty = await listDirtyMonths(app.db, after, pageSize)
+    after = dirty.at(-1)
+    if (after === undefined) return aggregated
+
+    const settled = await settle(app, dirty, await workOut(app, dirty))
+    for (const { key } of settled) {
+      if (key !== lastKey) aggregated.keywords++
+      lastKey = key
+    }
+    aggregated.months += settled.length
+    done += dirty.length
+    onProgress({ done: Math.min(done, of), of })
+  }
+}
+
+/** Reads the observations after the marks: what is missing here has brought, or will bring, a newer mark. */
+async function workOut(
+  app: BatchApp,
+  dirty: readonly DirtyMonth[],
+): Promise<Map<DirtyMonth, WorkedOutMonth>> {
+  const observations = await listObservationsOf(app.db, dirty)
+  const worked = new Map<DirtyMonth, WorkedOutMonth>()
+  dirty.forEach((one, at) => {
+    const volume = monthlyVolume(one.month, observations[at]!)
+    if (volume) worked.set(one, { ...volume, key: one.key, source: one.source })
+  })
+  return worked
+}
+
+async function settle(
+  app: BatchApp,
+  dirty: readonly DirtyMonth[],
+  worked: ReadonlyMap<DirtyMonth, WorkedOutMonth>,
+): Promise<DirtyMonth[]> {
+  return app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    const cleared = await clearDirtyMonths(tx, dirty)
+    const months = cleared.flatMap((one) => worked.get(one) ?? [])
+    await storeMonthlyVolumes(tx, months, app.clock())
+    return cleared
+  })
+}

@@ -1,0 +1,46 @@
+import { refuse as refuseRequest } from '../../platform/refusal.ts'
+import type { BatchApp } from '../app.ts'
+import { cleanOne } from '../keywords/clean-keywords.ts'
+import { refuse } from '../refusals.ts'
+import { summarise, type VolumeSummary } from './monthly-volume.ts'
+import { listMonthlyVolumes, type StoredMonth } from './volume-rows.ts'
+
+export type VolumeQuery = { from?: string; to?: string; source?: string }
+
+export type KeywordVolumes = VolumeSummary & {
+  keyword: string
+  months: StoredMonth[]
+  /** The source that the summary speaks of: figures of different sources do not mix. */
+  summarySource: string
+  updatedAt: Date
+}
+
+/** The stored monthly volumes of a keyword, oldest month first, and what they come to. */
+export async function lookUpVolumes(app: BatchApp, raw: string, query: VolumeQuery): Promise<KeywordVolumes> {
+  const { display, key } = cleanOne(raw, 'keyword')
+  if (query.from !== undefined && query.to !== undefined && query.from > query.to) {
+    throw refuseRequest('validation_failed', {
+      details: [{ path: 'from', code: 'out_of_order', message: 'The first month lies after the last.' }],
+    })
+  }
+  const months = await listMonthlyVolumes(app.pool, key, query)
+  if (months.length === 0) throw refuse('volume_not_found')
+
+  const summarySource = leadingSource(months)
+  return {
+    keyword: display,
+    months,
+    summarySource,
+    ...summarise(months.filter(({ source }) => source === summarySource)),
+    updatedAt: new Date(Math.max(...months.map(({ updatedAt }) => updatedAt.getTime()))),
+  }
+}
+
+/** The source that reaches furthest; of several, the one with most months, then the first by name. */
+export function leadingSource(months: readonly StoredMonth[]): string {
+  const newest = months.at(-1)!.month
+  const counts = new Map<string, number>()
+  for (const { source } of months) counts.set(source, (counts.get(source) ?? 0) + 1)
+  const current = months.filter(({ month }) => month === newest).map(({ source }) => source)
+  return current.sort().reduce((best, source) => (counts.get(source)! > counts.get(best)! ? source : best))
+}

@@ -1,0 +1,233 @@
+import { invariant } from '../../platform/invariant.ts'
+import { addDays, type Day, daysBetween, daysInMonth } from '../../platform/time.ts'
+
+/** A calendar month such as `'2026-10'`. Months compare as plain strings. */
+export type Month = string
+
+/** How often one keyword was searched in one month, as one source tells it. */
+export type MonthlyVolume = {
+  readonly month: Month
+  /** Null when the source only said "fewer than": the truth then lies between `volumeMin` and `volumeMax`. */
+  readonly volume: number | null
+  readonly volumeMin: number
+  readonly volumeMax: number
+  readonly quality: 'reported' | 'measured' | 'estimated'
+  /** Days of the month that the volume rests on; a reported month rests on all of its days. */
+  readonly daysObserved: number
+}
+
+/** What a source said on a day: a volume, or only the most it can be (`volumeMax`, censored). */
+export type VolumeObservation = {
+  readonly kind: 'day' | 'rolling_30d' | 'month'
+  /** The day itself, the last of the 30 days, or any day of the month. */
+  readonly day: Day
+  readonly volume: number | null
+  readonly volumeMax: number | null
+}
+
+/**
+ * Works out every month that the observations of one keyword and one source touch, oldest first. The order of the
+ * observations does not matter, nor does it matter if some come twice.
+ */
+export function monthlyVolumes(observations: readonly VolumeObservation[]): MonthlyVolume[] {
+  const known = index(observations)
+  const months = new Set(observations.flatMap(monthsTouchedBy))
+  return [...months].sort().map((month) => monthlyVolumeFrom(month, known)!)
+}
+
+/** One month alone. Windows reach back, so the observations must run to 29 days past the end of the month. */
+export function monthlyVolume(
+  month: Month,
+  observations: readonly VolumeObservation[],
+): MonthlyVolume | undefined {
+  return monthlyVolumeFrom(month, index(observations))
+}
+
+/** The months to work out again when this observation arrives, however late: up to three for a window. */
+export function monthsTouchedBy(observation: Pick<VolumeObservation, 'kind' | 'day'>): Month[] {
+  const last = observation.day
+  if (observation.kind !== 'rolling_30d') return [monthOf(last)]
+  // A window that spans February whole touches three months; its middle then lies in the second.
+  const days = [addDays(last, 1 - windowDays), addDays(last, -windowDays / 2), last]
+  return [...new Set(days.map(monthOf))]
+}
+
+export type VolumeSummary = {
+  readonly latest: number | null
+  readonly average12m: number | null
+  readonly trend: 'rising' | 'flat' | 'falling' | null
+}
+
+/**
+ * Sums up one source's months in three figures.
+ * - `latest`: the volume of the newest month that has one.
+ * - `average12m`: the mean of the months there are among the twelve that end with the newest; null when a censored
+ *   month among them leaves the rounded mean open.
+ * - `trend`: the mean of the last three known months against the three known before; more than a tenth apart is
+ *   rising or falling; null with fewer than six.
+ */
+export function summarise(months: readonly MonthlyVolume[]): VolumeSummary {
+  const ordered = [...months].sort((a, b) => (a.month < b.month ? -1 : 1))
+  const volumes = ordered.flatMap(({ volume }) => (volume === null ? [] : [volume]))
+  return {
+    latest: volumes.at(-1) ?? null,
+    average12m: averageOfLastYear(ordered),
+    trend: volumes.length < 6 ? null : trendOf(volumes.slice(-6, -3), volumes.slice(-3)),
+  }
+}
+
+const windowDays = 30
+
+/** Exact when both are equal. */
+type Bounds = { readonly min: number; readonly max: number }
+
+/** Observations by what they speak about; days are counted from 1970 for speed. */
+type Index = {
+  readonly months: ReadonlyMap<Month, { readonly day: Day; readonly bounds: Bounds }>
+  readonly days: ReadonlyMap<number, Bounds>
+  readonly windowsByLastDay: ReadonlyMap<number, Bounds>
+}
+
+function index(observations: readonly VolumeObservation[]): Index {
+  const months = new Map<Month, { day: Day; bounds: Bounds }>()
+  const days = new Map<number, Bounds>()
+  const windowsByLastDay = new Map<number, Bounds>()
+  for (const { kind, day, volume, volumeMax } of observations) {
+    const bounds = boundsOf(volume, volumeMax)
+    if (kind === 'month') {
+      // A source may report a month more than once, on different days: the latest word counts.
+      const other = months.get(monthOf(day))
+      if (!other || other.day < day) months.set(monthOf(day), { day, bounds })
+      else if (other.day === day) months.set(monthOf(day), { day, bounds: better(other.bounds, bounds) })
+    } else {
+      const byDay = kind === 'day' ? days : windowsByLastDay
+      const number = dayNumber(day)
+      byDay.set(number, better(byDay.get(number), bounds))
+    }
+  }
+  return { months, days, windowsByLastDay }
+}
+
+function boundsOf(volume: number | null, volumeMax: number | null): Bounds {
+  const max = volume ?? volumeMax
+  invariant(max !== null && Number.isSafeInteger(max) && max >= 0, 'an observation has a volume or a bound')
+  return { min: volume ?? 0, max }
+}
+
+/**
+ * The store keeps one observation per kind and day. Should two differ all the same, an exact one beats a censored
+ * one and the greater beats the smaller, so that the order of arrival decides nothing.
+ */
+function better(a: Bounds | undefined, b: Bounds): Bounds {
+  if (!a) return b
+  const [exactA, exactB] = [a.min === a.max, b.min === b.max]
+  if (exactA !== exactB) return exactA ? a : b
+  return a.max >= b.max ? a : b
+}
+
+/**
+ * A month that was reported stands as reported. One with an observation for each of its days is their sum. Any
+ * other is estimated: each day counts as observed, or else as the median of the windows that cover it, a thirtieth
+ * of each; the days that neither covers are taken to be like the rest.
+ */
+function monthlyVolumeFrom(month: Month, known: Index): MonthlyVolume | undefined {
+  const length = daysInMonth(Number(month.slice(0, 4)), Number(month.slice(5)))
+  const report = known.months.get(month)
+  if (report) return render(month, report.bounds, 1, 'reported', length)
+
+  const first = dayNumber(`${month}-01`)
+  const sum = { min: 0, max: 0 }
+  let measured = 0
+  let covered = 0
+  for (let day = first; day < first + length; day++) {
+    const exact = known.days.get(day)
+    const sixtieths = exact ? times(exact, 60) : medianInSixtieths(windowsCovering(day, known))
+    if (!sixtieths) continue
+    if (exact) measured++
+    covered++
+    sum.min += sixtieths.min
+    sum.max += sixtieths.max
+  }
+  if (covered === 0) return undefined
+  const quality = measured === length ? 'measured' : 'estimated'
+  return render(month, times(sum, length), 60 * covered, quality, covered)
+}
+
+function windowsCovering(day: number, known: Index): Bounds[] {
+  const windows: Bounds[] = []
+  for (let last = day; last < day + windowDays; last++) {
+    const window = known.windowsByLastDay.get(last)
+    if (window) windows.push(window)
+  }
+  return windows
+}
+
+/**
+ * One day's share of the median window. A window's day is a thirtieth of it and a median may be half of two
+ * windows, so sixtieths keep every sum a whole number, and nothing is rounded before the end.
+ */
+function medianInSixtieths(windows: readonly Bounds[]): Bounds | undefined {
+  if (windows.length === 0) return undefined
+  const twiceMedian = (values: number[]) => {
+    values.sort((a, b) => a - b)
+    return values[(values.length - 1) >> 1]! + values[values.length >> 1]!
+  }
+  return { min: twiceMedian(windows.map(({ min }) => min)), max: twiceMedian(windows.map(({ max }) => max)) }
+}
+
+/** Rounds, once: an exact volume half up, an open one outwards, so that the truth stays between its bounds. */
+function render(
+  month: Month,
+  bounds: Bounds,
+  divisor: number,
+  quality: MonthlyVolume['quality'],
+  daysObserved: number,
+): MonthlyVolume {
+  if (bounds.min === bounds.max) {
+    const volume = divideHalfUp(bounds.min, divisor)
+    return { month, volume, volumeMin: volume, volumeMax: volume, quality, daysObserved }
+  }
+  const volumeMin = Math.floor(bounds.min / divisor)
+  const volumeMax = Math.ceil(bounds.max / divisor)
+  return { month, volume: null, volumeMin, volumeMax, quality, daysObserved }
+}
+
+function averageOfLastYear(ordered: readonly MonthlyVolume[]): number | null {
+  const newest = ordered.at(-1)
+  if (!newest) return null
+  const year = ordered.filter(({ month }) => month > yearBefore(newest.month))
+  const least = divideHalfUp(total(year.map(({ volumeMin }) => volumeMin)), year.length)
+  const most = divideHalfUp(total(year.map(({ volumeMax }) => volumeMax)), year.length)
+  return least === most ? least : null
+}
+
+/** Both have three months, so their sums compare as their means do. */
+function trendOf(before: readonly number[], after: readonly number[]): 'rising' | 'flat' | 'falling' {
+  const [then, now] = [total(before), total(after)]
+  if (now * 10 > then * 11) return 'rising'
+  return now * 10 < then * 9 ? 'falling' : 'flat'
+}
+
+function monthOf(day: Day): Month {
+  return day.slice(0, 7)
+}
+
+function yearBefore(month: Month): Month {
+  return `${String(Number(month.slice(0, 4)) - 1).padStart(4, '0')}${month.slice(4)}`
+}
+
+function dayNumber(day: Day): number {
+  return daysBetween('1970-01-01', day)
+}
+
+function times({ min, max }: Bounds, factor: number): Bounds {
+  return { min: min * factor, max: max * factor }
+}
+
+function total(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0)
+}
+
+function divideHalfUp(dividend: number, divisor: number): number {
+  return Math.floor((2 * dividend + divisor) / (2 * divisor))
+}

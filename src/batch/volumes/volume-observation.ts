@@ -1,0 +1,86 @@
+import { parseDay } from '../../platform/time.ts'
+import type { Keyword } from '../keywords/keyword.ts'
+import { firstDay, type Horizon } from '../ranks/rank.ts'
+import type { VolumeObservation } from './monthly-volume.ts'
+
+export const volumeKinds = ['day', 'rolling_30d', 'month'] as const
+
+/** How sources are named. */
+export const sourcePattern = /^[A-Za-z0-9_.:-]{1,64}$/
+
+/** Far above any real volume, and low enough that the sums over a month stay exact. */
+export const greatestVolume = 100_000_000_000
+
+/** What a source says about a keyword, as it is sent; its form is right, its sense is not known yet. */
+export type ToldVolume = {
+  keyword: unknown
+  source: string
+  kind: VolumeObservation['kind']
+  day: string
+  volume?: number
+  volume_max?: number
+  pc?: number
+  mobile?: number
+}
+
+/** What is kept of it. One exists per keyword, source, kind and day: what is told last holds. */
+export type KeptVolume = VolumeObservation & {
+  readonly key: string
+  readonly source: string
+  readonly pc: number | null
+  readonly mobile: number | null
+}
+
+/** Why an observation with a good keyword makes no sense all the same, one sentence each. */
+export const volumeRefusals = {
+  day_not_real: 'There is no such day.',
+  day_out_of_range: `A day lies between ${firstDay} and tomorrow.`,
+  volume_missing: 'Give a volume, or volume_max where only a bound is known.',
+  volume_and_bound: 'Give either volume or volume_max.',
+} as const
+
+export type VolumeRefusal = keyof typeof volumeRefusals
+export type VolumeVerdict = (KeptVolume & { readonly refusal?: never }) | { readonly refusal: VolumeRefusal }
+
+export function readVolume(told: ToldVolume, { key }: Keyword, horizon: Horizon): VolumeVerdict {
+  const refusal = dayRefusal(told.day, horizon) ?? boundRefusal(told)
+  if (refusal) return { refusal }
+  return {
+    key,
+    source: told.source,
+    kind: told.kind,
+    day: told.day,
+    volume: told.volume ?? null,
+    volumeMax: told.volume_max ?? null,
+    pc: told.pc ?? null,
+    mobile: told.mobile ?? null,
+  }
+}
+
+function dayRefusal(day: string, { lastDay }: Horizon): VolumeRefusal | undefined {
+  if (parseDay(day) === undefined) return 'day_not_real'
+  return day < firstDay || day > lastDay ? 'day_out_of_range' : undefined
+}
+
+function boundRefusal({ volume, volume_max }: ToldVolume): VolumeRefusal | undefined {
+  if (volume === undefined) return volume_max === undefined ? 'volume_missing' : undefined
+  return volume_max === undefined ? undefined : 'volume_and_bound'
+}
+
+/** Sorts what is kept, the order in which all writers lock, and keeps of repeats the one told last. */
+export function settleRepeats(volumes: readonly KeptVolume[]): KeptVolume[] {
+  const sorted = [...volumes].sort(compareVolumes)
+  return sorted.filter(
+    (volume, at) => at + 1 === sorted.length || compareVolumes(volume, sorted[at + 1]!) !== 0,
+  )
+}
+
+function compareVolumes(a: KeptVolume, b: KeptVolume): number {
+  return (
+    compare(a.key, b.key) || compare(a.source, b.source) || compare(a.day, b.day) || compare(a.kind, b.kind)
+  )
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

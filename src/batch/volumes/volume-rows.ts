@@ -1,0 +1,200 @@
+import { sql } from 'kysely'
+import type pg from 'pg'
+import type { BatchDb, BatchTx } from '../app.ts'
+import { type Month, type MonthlyVolume, monthsTouchedBy, type VolumeObservation } from './monthly-volume.ts'
+import type { KeptVolume } from './volume-observation.ts'
+
+/** Stores observations, sorted and without repeats, and marks the months that those which changed something touch. */
+export async function mergeVolumes(
+  db: pg.Pool | pg.PoolClient,
+  volumes: readonly KeptVolume[],
+): Promise<{ inserted: number; updated: number }> {
+  const touched = volumes.flatMap((volume, at) => monthsTouchedBy(volume).map((month) => ({ at, month })))
+  const { rows } = await db.query<{ inserted: number; updated: number }>({
+    name: 'merge-volumes',
+    text: `
+      with given as materialized (
+        select * from unnest($1::text[], $2::text[], $3::date[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[],
+                             $8::bigint[])
+          with ordinality as g (key, source, day, kind, volume, volume_max, pc, mobile, n)
+      ),
+      merged as (
+        insert into batch.volume_observation as o (key, source, day, kind, volume, volume_max, pc, mobile)
+        select key, source, day, kind, volume, volume_max, pc, mobile from given order by n
+        on conflict (key, source, day, kind) do update
+          set volume = excluded.volume, volume_max = excluded.volume_max, pc = excluded.pc, mobile = excluded.mobile,
+              revision = o.revision + 1
+          where (o.volume, o.volume_max, o.pc, o.mobile)
+            is distinct from (excluded.volume, excluded.volume_max, excluded.pc, excluded.mobile)
+        returning key, source, day, kind, revision
+      ),
+      -- An observation that is not new leaves its months as they are.
+      marked as (
+        insert into batch.dirty_month (key, source, month)
+        select distinct key, source, touched.month
+        from merged
+        join given using (key, source, day, kind)
+        join unnest($9::int[], $10::date[]) as touched (at, month) on touched.at = given.n - 1
+        order by key, source, touched.month
+        on conflict (key, source, month) do update set mark = excluded.mark
+      )
+      select count(*) filter (where revision = 1)::int as inserted, count(*) filter (where revision > 1)::int as updated
+      from merged`,
+    values: [
+      volumes.map(({ key }) => key),
+      volumes.map(({ source }) => source),
+      volumes.map(({ day }) => day),
+      volumes.map(({ kind }) => kind),
+      volumes.map(({ volume }) => volume),
+      volumes.map(({ volumeMax }) => volumeMax),
+      volumes.map(({ pc }) => pc),
+      volumes.map(({ mobile }) => mobile),
+      touched.map(({ at }) => at),
+      touched.map(({ month }) => `${month}-01`),
+    ],
+  })
+  return rows[0]!
+}
+
+/** A month that observations have changed, and the mark of the last change known. */
+export type DirtyMonth = { key: string; source: string; month: Month; mark: bigint }
+
+export async function countDirtyMonths(db: BatchDb): Promise<number> {
+  const { count } = await db
+    .selectFrom('batch.dirty_month')
+    .select((e) => e.fn.countAll<bigint>().as('count'))
+    .executeTakeFirstOrThrow()
+  return Number(count)
+}
+
+/** Dirty months in the order of their keys, behind the one given. */
+export async function listDirtyMonths(
+  db: BatchDb,
+  after: DirtyMonth | undefined,
+  limit: number,
+): Promise<DirtyMonth[]> {
+  const { rows } = await sql<DirtyMonth>`
+    select key, source, to_char(month, 'YYYY-MM') as month, mark
+    from batch.dirty_month
+    where (key, source, month) > (${after?.key ?? ''}, ${after?.source ?? ''}, ${firstOf(after?.month ?? '0001-01')}::date)
+    order by key, source, month
+    limit ${limit}`.execute(db)
+  return rows
+}
+
+/** The observations that bear on each of these months, in the order of the months. */
+export async function listObservationsOf(
+  db: BatchDb,
+  months: readonly DirtyMonth[],
+): Promise<VolumeObservation[][]> {
+  type Row = {
+    at: number
+    kind: VolumeObservation['kind']
+    day: string
+    volume: bigint | null
+    volume_max: bigint | null
+  }
+  // A window that ends up to 29 days after the month still covers days of it.
+  const { rows } = await sql<Row>`
+    select m.at::int - 1 as at, o.kind, o.day, o.volume, o.volume_max
+    from unnest(${months.map(({ key }) => key)}::text[], ${months.map(({ source }) => source)}::text[],
+                ${months.map(({ month }) => firstOf(month))}::date[]) with ordinality as m (key, source, month, at)
+    join batch.volume_observation o on o.key = m.key and o.source = m.source
+      and o.day >= m.month and o.day < (m.month + interval '1 month')::date + 29`.execute(db)
+  const found: VolumeObservation[][] = months.map(() => [])
+  for (const { at, kind, day, volume, volume_max } of rows) {
+    found[at]!.push({ kind, day, volume: toNumber(volume), volumeMax: toNumber(volume_max) })
+  }
+  return found
+}
+
+/** Takes the marks away that are still the ones given, and says which; the others have changed or gone since. */
+export async function clearDirtyMonths(tx: BatchTx, months: readonly DirtyMonth[]): Promise<DirtyMonth[]> {
+  const { rows } = await sql<{ at: number }>`
+    with held as materialized (
+      select d.key, d.source, d.month, m.at
+      from unnest(${months.map(({ key }) => key)}::text[], ${months.map(({ source }) => source)}::text[],
+                  ${months.map(({ month }) => firstOf(month))}::date[], ${months.map(({ mark }) => mark)}::bigint[])
+        with ordinality as m (key, source, month, mark, at)
+      join batch.dirty_month d using (key, source, month, mark)
+      order by d.key, d.source, d.month
+      for update of d
+    ),
+    cleared as (
+      delete from batch.dirty_month d using held
+      where (d.key, d.source, d.month) = (held.key, held.source, held.month)
+      returning held.at
+    )
+    select at::int - 1 as at from cleared order by at`.execute(tx)
+  return rows.map(({ at }) => months[at]!)
+}
+
+export type WorkedOutMonth = MonthlyVolume & { key: string; source: string }
+
+/** Stores months as they were worked out. One that comes out as before keeps the time of its last change. */
+export async function storeMonthlyVolumes(
+  tx: BatchTx,
+  months: readonly WorkedOutMonth[],
+  now: Date,
+): Promise<void> {
+  if (months.length === 0) return
+  await sql`
+    insert into batch.monthly_volume as v
+      (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
+    select key, source, month, volume, volume_min, volume_max, quality, days_observed, ${now}
+    from unnest(
+      ${months.map(({ key }) => key)}::text[], ${months.map(({ source }) => source)}::text[],
+      ${months.map(({ month }) => firstOf(month))}::date[], ${months.map(({ volume }) => volume)}::bigint[],
+      ${months.map(({ volumeMin }) => volumeMin)}::bigint[], ${months.map(({ volumeMax }) => volumeMax)}::bigint[],
+      ${months.map(({ quality }) => quality)}::text[], ${months.map(({ daysObserved }) => daysObserved)}::int[]
+    ) as m (key, source, month, volume, volume_min, volume_max, quality, days_observed)
+    on conflict (key, source, month) do update
+      set volume = excluded.volume, volume_min = excluded.volume_min, volume_max = excluded.volume_max,
+          quality = excluded.quality, days_observed = excluded.days_observed, updated_at = excluded.updated_at
+      where (v.volume, v.volume_min, v.volume_max, v.quality, v.days_observed) is distinct from
+        (excluded.volume, excluded.volume_min, excluded.volume_max, excluded.quality, excluded.days_observed)
+  `.execute(tx)
+}
+
+export type StoredMonth = MonthlyVolume & { source: string; updatedAt: Date }
+
+// A hundred years of one source, ten of ten.
+const mostMonths = 1200
+
+/** The stored months of one keyword, oldest first; of very many, the newest. */
+export async function listMonthlyVolumes(
+  pool: pg.Pool,
+  key: string,
+  { from, to, source }: { from?: Month; to?: Month; source?: string },
+): Promise<StoredMonth[]> {
+  const { rows } = await pool.query({
+    name: 'list-monthly-volumes',
+    text: `
+      select month, volume, volume_min, volume_max, source, quality, days_observed, updated_at
+      from batch.monthly_volume
+      where key = $1
+        and month between coalesce($2::date, '-infinity') and coalesce($3::date, 'infinity')
+        and ($4::text is null or source = $4)
+      order by month desc, source desc
+      limit ${mostMonths}`,
+    values: [key, from ? firstOf(from) : null, to ? firstOf(to) : null, source ?? null],
+  })
+  return rows.reverse().map((row) => ({
+    month: row.month.slice(0, 7),
+    volume: toNumber(row.volume),
+    volumeMin: Number(row.volume_min),
+    volumeMax: Number(row.volume_max),
+    source: row.source,
+    quality: row.quality,
+    daysObserved: row.days_observed,
+    updatedAt: row.updated_at,
+  }))
+}
+
+function firstOf(month: Month): string {
+  return `${month}-01`
+}
+
+function toNumber(value: bigint | null): number | null {
+  return value === null ? null : Number(value)
+}
