@@ -1,0 +1,141 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import type pg from 'pg'
+import Postgres from 'pg'
+import { type BenchResult, interleave } from './result.ts'
+import { openStage, type Stage } from './stage.ts'
+import { storeSubscriptions } from './stored-subscriptions.ts'
+
+const atOnce = 600
+
+/** Renewals over the HTTP sandbox, against the bare statements of their two transactions. */
+export async function bench(): Promise<BenchResult[]> {
+  return [await besideBareStatements(), await withManyStored()]
+}
+
+async function besideBareStatements(): Promise<BenchResult> {
+  const stage = await openStage()
+  const pool = new Postgres.Pool({ connectionString: stage.url, max: 16 })
+  try {
+    const api = await stage.start('./renewal-process.ts')
+    await storeSubscriptions(stage, api, 8_000)
+    let round = 0
+    const measured = await interleave({
+      rounds: 5,
+      ours: () => renew(api.process, atOnce),
+      floor: () => bareRenewals(pool, atOnce, round++),
+    })
+    return {
+      promise: 'renewals over HTTP, webhooks on',
+      unit: 'renewals/s',
+      ...measured,
+      goal: 'ratio >= 0.4 and ours >= 200',
+    }
+  } finally {
+    await pool.end()
+    await stage.close()
+  }
+}
+
+async function withManyStored(): Promise<BenchResult> {
+  const stages: Stage[] = [await openStage(), await openStage()]
+  try {
+    const [many, few] = await Promise.all(
+      [200_000, 2_000].map(async (count, at) => {
+        const api = await stages[at]!.start('./renewal-process.ts')
+        await storeSubscriptions(stages[at]!, api, count)
+        await renew(api.process, 200)
+        return api
+      }),
+    )
+    const cost = async (api: typeof many) => 1000 / (await renew(api!.process, 300))
+    const measured = await interleave({ rounds: 5, ours: () => cost(many), floor: () => cost(few) })
+    return {
+      promise: 'a renewal with 200,000 stored, not 2,000',
+      unit: 'ms',
+      ...measured,
+      goal: 'ratio <= 1.25',
+    }
+  } finally {
+    for (const stage of stages) await stage.close()
+  }
+}
+
+async function renew(service: ChildProcess, count: number): Promise<number> {
+  service.send(count)
+  const ended = once(service, 'exit').then(() => {
+    throw new Error('the service under measurement ended')
+  })
+  const [perSecond] = (await Promise.race([once(service, 'message'), ended])) as [number]
+  return perSecond
+}
+
+/** Both transactions of a renewal as plain prepared statements, sixteen at a time: no provider, no rules, no events' readers. */
+async function bareRenewals(pool: pg.Pool, count: number, round: number): Promise<number> {
+  const startedAt = performance.now()
+  let next = 0
+  await Promise.all(
+    Array.from({ length: 16 }, async () => {
+      const client = await pool.connect()
+      for (let n = next++; n < count; n = next++) await bareRenewal(client, `${round}_${n}`, count + n + 1)
+      client.release()
+    }),
+  )
+  return count / ((performance.now() - startedAt) / 1000)
+}
+
+async function bareRenewal(client: pg.PoolClient, id: string, subscription: number): Promise<void> {
+  const run = (name: string, text: string, values: unknown[]) => client.query({ name, text, values })
+  const sub = `sub_stored_${String(8_001 - (subscription % 4_000)).padStart(8, '0')}`
+  const account = `stored_${8_001 - (subscription % 4_000)}`
+  const [invoice, payment] = [`inv_bare_${id}`, `pay_bare_${id}`]
+  await client.query('begin')
+  await run('b1', 'select * from billing.subscription where id = $1 for update', [sub])
+  await run('b2', 'update billing.account set invoice_count = invoice_count + 1 where id = $1', [account])
+  await run(
+    'b3',
+    `insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency, period_start, period_end, issued_at, status, attempt_count)
+     select $1, $2, $3, invoice_count, 'x', 29000, 'KRW', now(), now() + interval '1 month', now(), 'open', 1 from billing.account where id = $2`,
+    [invoice, account, sub],
+  )
+  await run(
+    'b4',
+    `insert into billing.period (subscription_id, k, start_at, end_at, invoice_id)
+     values ($1, 1000000 + (random() * 1000000000)::int, now(), now() + interval '1 month', $2)`,
+    [sub, invoice],
+  )
+  await run(
+    'b5',
+    `insert into billing.payment (id, invoice_id, subscription_id, account_id, payment_method_id, amount, currency, status, created_at, sent_at, sending_until, look_at)
+     values ($1, $2, $3, $4, 'pm', 29000, 'KRW', 'sending', now(), now(), now(), now())`,
+    [payment, invoice, sub, account],
+  )
+  await run('b6', 'update billing.subscription set last_k = last_k where id = $1', [sub])
+  await client.query('commit')
+
+  await client.query('begin')
+  await run('b7', 'select * from billing.subscription where id = $1 for update', [sub])
+  await run(
+    'b8',
+    "update billing.payment set status = 'succeeded', captured = amount, settled_at = now(), look_at = null, sending_until = null where id = $1",
+    [payment],
+  )
+  await run(
+    'b9',
+    "update billing.invoice set status = 'paid', amount_paid = amount_due, paid_at = now() where id = $1",
+    [invoice],
+  )
+  await run(
+    'b10',
+    `with t as (insert into billing.ledger_transfer (cause, account_id, currency, occurred_at) values ($1, $2, 'KRW', now()) returning id)
+     insert into billing.ledger_entry (transfer_id, book, amount)
+     select id, 'provider', 29000 from t union all select id, 'revenue', -29000 from t`,
+    [`payment:${payment}`, account],
+  )
+  await run(
+    'b11',
+    "insert into billing.event (id, type, account_id, subscription_id, occurred_at, data) values ($1, 'invoice.paid', $2, $3, now(), '{}')",
+    [`evt_bare_${id}`, account, sub],
+  )
+  await client.query('commit')
+}

@@ -1,0 +1,63 @@
+import { type BenchResult, interleave } from './result.ts'
+import { openStage } from './stage.ts'
+
+/**
+ * The fixed cost of a batch request: token, limit, schema, envelope and log, all on, against a bare handler with the
+ * same select. Twenty thousand workspaces, because a thousand may only ask 1,667 times a second between them.
+ */
+export async function bench(): Promise<BenchResult[]> {
+  const stage = await openStage()
+  try {
+    await stage.db.query(`
+      insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
+      select 'shoes', 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
+      from generate_series('2025-11-01'::date, '2026-10-01', '1 month') m`)
+    const api = await stage.start('./api-process.ts')
+    const bare = await stage.start('./bare-select-process.ts')
+    const seconds = 3
+    const refused: Record<string, number> = {}
+
+    const { ours, floor, ratio } = await interleave({
+      rounds: 7,
+      ours: async () => {
+        const report = await stage.load({
+          port: api.port,
+          connections: 64,
+          seconds,
+          method: 'GET',
+          path: '/api/batch/volumes/shoes?workspace_id=ws_{n}',
+          spread: 20_000,
+          ...(api.token !== undefined && { token: api.token }),
+        })
+        for (const [status, count] of Object.entries(report.statuses))
+          refused[status] = (refused[status] ?? 0) + count
+        return report.perSecond
+      },
+      floor: async () =>
+        (
+          await stage.load({
+            port: bare.port,
+            connections: 64,
+            seconds,
+            method: 'GET',
+            path: '/volumes/shoes',
+            spread: 1,
+          })
+        ).perSecond,
+    })
+    if (Object.keys(refused).some((status) => status !== '200'))
+      throw new Error(`Not all were answered: ${JSON.stringify(refused)}`)
+    return [
+      {
+        promise: 'fixed cost of a batch request',
+        unit: 'requests/s',
+        ours,
+        floor,
+        ratio,
+        goal: 'ratio >= 0.4',
+      },
+    ]
+  } finally {
+    await stage.close()
+  }
+}

@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { cpus } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import type { BenchResult } from './result.ts'
+
+/** Measures every promise beside its floor: `npm run bench [-- NAME …] [--json]`. */
+const folder = fileURLToPath(new URL('.', import.meta.url))
+const { values, positionals } = parseArgs({
+  options: { json: { type: 'boolean', default: false } },
+  allowPositionals: true,
+})
+const all = readdirSync(folder)
+  .filter((name) => name.endsWith('.ts') && !name.endsWith('-process.ts'))
+  .map((name) => name.slice(0, -3))
+  .filter((name) => !['run', 'result', 'stage', 'stored-subscriptions'].includes(name))
+const unknown = positionals.filter((name) => !all.includes(name))
+if (unknown.length > 0) {
+  process.stderr.write(`There is no bench named ${unknown.join(', ')}; choose from ${all.join(', ')}.\n`)
+  process.exit(2)
+}
+
+const results: BenchResult[] = []
+for (const name of all.filter((one) => positionals.length === 0 || positionals.includes(one))) {
+  if (!values.json) process.stderr.write(`measuring ${name} …\n`)
+  const { bench } = (await import(`./${name}.ts`)) as { bench(): Promise<BenchResult[]> }
+  results.push(...(await bench()))
+}
+
+const report = { commit: commit(), node: process.version, cpus: cpus().length, results }
+if (positionals.length === 0) {
+  mkdirSync(`${folder}results`, { recursive: true })
+  writeFileSync(`${folder}results/latest.json`, `${JSON.stringify(report, null, 2)}\n`)
+}
+if (values.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
+else printTable()
+
+function printTable(): void {
+  const number = (value: number) =>
+    value >= 100 ? Math.round(value).toLocaleString('en') : value.toPrecision(3)
+  const rows = results.map((one) => [
+    one.promise,
+    number(one.ours),
+    number(one.floor),
+    one.unit,
+    one.ratio.toFixed(2),
+    one.goal,
+  ])
+  const head = ['promise', 'ours', 'floor', 'unit', 'ratio', 'goal']
+  const widths = head.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]!.length)))
+  for (const row of [head, ...rows])
+    process.stdout.write(`${row.map((cell, at) => cell.padEnd(widths[at]!)).join('  ')}\n`)
+}
+
+function commit(): string {
+  try {
+    return execFileSync('git', ['rev-parse', '--short', 'HEAD'], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim()
+  } catch {
+    return 'unknown'
+  }
+}

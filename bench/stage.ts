@@ -1,0 +1,76 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { openEmbeddedPostgres } from '../src/platform/embedded-postgres/embedded-postgres.ts'
+import { migrate } from '../src/platform/migrate.ts'
+import { migrateQueue } from '../src/platform/queue.ts'
+import type { LoadOrder, LoadReport } from './load-process.ts'
+
+export type Started = { port: number; token?: string; sandboxUrl?: string; process: ChildProcess }
+
+/** What a measurement stands on: a durable PostgreSQL, and processes that end with it. */
+export type Stage = {
+  readonly url: string
+  readonly environment: Record<string, string>
+  readonly db: pg.Client
+  /** Starts a script of this folder; it says what it is when it is up. */
+  start(script: string, args?: string[]): Promise<Started>
+  load(order: LoadOrder): Promise<LoadReport>
+  close(): Promise<void>
+}
+
+export async function openStage(): Promise<Stage> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-bench-'))
+  const server = await openEmbeddedPostgres({ dataDir })
+  await migrate(server.url)
+  await migrateQueue(server.url)
+  const db = new pg.Client({ connectionString: server.url })
+  await db.connect()
+  const environment = {
+    DATABASE_URL: server.url,
+    RANKLEDGER_DATA: dataDir,
+    PORT: '0',
+    VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
+    WEBHOOK_SECRETS: `whsec_${randomBytes(32).toString('base64')}`,
+  }
+  const processes: ChildProcess[] = []
+  const launch = (script: string, args: string[]) => {
+    const child = fork(fileURLToPath(new URL(script, import.meta.url)), args, {
+      execArgv: ['--import', 'tsx'],
+      env: { ...process.env, ...environment },
+      // The log is written for real, to where nobody reads it.
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    })
+    processes.push(child)
+    return child
+  }
+  let client: ChildProcess | undefined
+
+  return {
+    url: server.url,
+    environment,
+    db,
+    async start(script, args = []) {
+      const child = launch(script, args)
+      const [up] = (await once(child, 'message')) as [Omit<Started, 'process'>]
+      return { ...up, process: child }
+    },
+    async load(order) {
+      client ??= launch('./load-process.ts', [])
+      client.send(order)
+      const [report] = (await once(client, 'message')) as [LoadReport]
+      return report
+    },
+    async close() {
+      for (const child of processes) child.kill('SIGKILL')
+      await db.end()
+      await server.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}

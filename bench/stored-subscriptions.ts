@@ -1,0 +1,31 @@
+import type { Stage } from './stage.ts'
+
+/** Starts one subscription by the API and stores many more like it, each of its own account, none of them due. */
+export async function storeSubscriptions(
+  stage: Stage,
+  api: { port: number; token?: string },
+  count: number,
+): Promise<void> {
+  const answer = await fetch(`http://127.0.0.1:${api.port}/api/billing/subscribe`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api.token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      account_id: 'model',
+      plan_id: 'pro-monthly',
+      payment_method: { billing_key: 'bk_test_ok' },
+    }),
+  })
+  if (answer.status !== 201) throw new Error(`The model subscription answered ${answer.status}`)
+  await stage.db.query(
+    `insert into billing.account (id, time_zone, invoice_count, created_at)
+     select 'stored_' || n, 'UTC', 1, now() from generate_series(1, $1) n`,
+    [count],
+  )
+  await stage.db.query(
+    `insert into billing.subscription
+     select (jsonb_populate_record(s, jsonb_build_object('id', 'sub_stored_' || lpad(n::text, 8, '0'), 'account_id', 'stored_' || n))).*
+     from billing.subscription s, generate_series(1, $1) n where s.account_id = 'model'`,
+    [count],
+  )
+  await stage.db.query('vacuum analyze')
+}

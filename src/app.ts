@@ -1,0 +1,272 @@
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type pg from 'pg'
+import type { BatchApp } from './batch/app.ts'
+import type { BillingApp, BillingTerms } from './billing/app.ts'
+import { findChargingStop } from './billing/charging-stop.ts'
+import { guardProvider } from './billing/providers/guarded-provider.ts'
+import type { Provider } from './billing/providers/port.ts'
+import { sandboxProvider } from './billing/providers/sandbox.ts'
+import { stoppableProvider } from './billing/providers/stoppable-provider.ts'
+import type { Config } from './config.ts'
+import { logEvents } from './log-events.ts'
+import { type Access, openAccess } from './platform/access.ts'
+import { type Clock, movableClock, realClock } from './platform/clock.ts'
+import { keepSecret, writeSecret } from './platform/data-dir.ts'
+import { openDb, openPool } from './platform/db.ts'
+import { openEmbeddedPostgres } from './platform/embedded-postgres/embedded-postgres.ts'
+import { createLog, type Log } from './platform/log/log.ts'
+import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
+import { type Metrics, openMetrics } from './platform/metrics.ts'
+import { migrate } from './platform/migrate.ts'
+import { type Fence, migrateQueue } from './platform/queue.ts'
+import { openRateLimiter, type RateLimiter } from './platform/rate-limit.ts'
+import { openVault, type Vault, type VaultKey } from './platform/vault.ts'
+import { type Notifier, openNotifier } from './sandbox/notifier.ts'
+import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
+
+export type ServiceLog = Log<typeof logEvents>
+
+/** A process of the service: everything it holds open, and both areas built on it. */
+export type App = {
+  readonly config: Config
+  readonly log: ServiceLog
+  readonly secrets: SecretSet
+  readonly metrics: Metrics
+  readonly database: Database
+  readonly pool: pg.Pool
+  readonly clock: Clock
+  readonly access: Access
+  readonly limiter: RateLimiter
+  /** Where the sandbox provider listens, if that is the provider. */
+  readonly sandboxUrl: string | undefined
+  readonly billing: BillingApp
+  readonly batch: BatchApp
+  close(): Promise<void>
+}
+
+export type Database = { readonly url: string; readonly sessionUrl: string; close(): Promise<void> }
+
+/** Opens the log first, so that whatever goes wrong afterwards is said through it. */
+export function openLog(config: Config): { log: ServiceLog; secrets: SecretSet } {
+  const secrets = createSecretSet()
+  for (const secret of [
+    config.provider.secretKey,
+    config.bootstrapToken,
+    config.hintSecret,
+    ...config.webhookSecrets,
+  ]) {
+    if (secret) secrets.add(secret)
+  }
+  for (const { key } of config.vaultKeys) secrets.add(key.toString('base64'))
+  return { log: createLog(logEvents, { level: config.logLevel, secrets }), secrets }
+}
+
+/** Opens what every command needs. `keepAlive` is for processes that live long enough to restart a dead database. */
+export async function openApp(
+  config: Config,
+  options: { name: string; keepAlive?: boolean; poolSize?: number },
+): Promise<App> {
+  const { log, secrets } = openLog(config)
+  const metrics = openMetrics()
+  const database = await openDatabase(config, { ...options, log, secrets, metrics })
+  try {
+    await migrate(database.url, (migration) => log.info('database.migrated', { migration }))
+    await migrateQueue(database.url)
+
+    const pool = openPool({
+      url: database.url,
+      max: options.poolSize ?? 20,
+      name: `rankledger ${options.name}`,
+      onError: (error) => log.warn('database.lost', { error }),
+    })
+    const clock = config.mode === 'sandbox' ? await movableClock(pool) : realClock()
+    const vaultKeys = vaultKeysOf(config)
+    const webhookSecrets = webhookSecretsOf(config)
+    for (const { key } of vaultKeys) secrets.add(key.toString('base64'))
+    for (const secret of webhookSecrets) secrets.add(secret)
+    const sandbox = await openOwnSandbox(config, pool, clock, log)
+    const billingDb: BillingApp['db'] = openDb(pool)
+    const sandboxUrl =
+      sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
+
+    return {
+      config,
+      log,
+      secrets,
+      metrics,
+      database,
+      pool,
+      clock,
+      access: openAccess(pool, clock),
+      limiter: openRateLimiter(pool),
+      sandboxUrl,
+      billing: {
+        db: billingDb,
+        pool,
+        clock,
+        provider: stoppableProvider(
+          openProvider(config, sandboxUrl, metrics),
+          async () => (await findChargingStop(billingDb)) !== undefined,
+        ),
+        vault: watchfulVault(openVault(vaultKeys), secrets),
+        fence: unfenced,
+        terms: termsOf(config, vaultKeys, webhookSecrets),
+      },
+      batch: {
+        db: openDb(pool),
+        pool,
+        clock,
+        timeZone: config.timeZone,
+        fence: unfenced,
+        schedule: config.schedule,
+        modelCacheDir: join(config.dataDir, 'models'),
+      },
+      async close() {
+        await sandbox?.close()
+        await pool.end()
+        await database.close()
+      },
+    }
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+/** Without a PROVIDER_BASE_URL the process brings the sandbox along; all of them share one book. */
+async function openOwnSandbox(
+  config: Config,
+  pool: pg.Pool,
+  clock: Clock,
+  log: ServiceLog,
+): Promise<Sandbox | undefined> {
+  if (config.provider.name !== 'sandbox' || config.provider.baseUrl) return undefined
+  return openSandbox({
+    pool,
+    clock,
+    port: config.sandboxPort,
+    // Only a process that knows where the API listens sends notifications; see `startNotifier`.
+    webhook: { url: undefined, secrets: () => [] },
+    onError: (error) => log.warn('sandbox.failed', { error }),
+  })
+}
+
+/** Sends the sandbox's notifications to the API, from the process that answers it. */
+export function startNotifier(app: App, apiUrl: string): Notifier | undefined {
+  if (app.config.provider.name !== 'sandbox' || app.config.provider.baseUrl) return undefined
+  return openNotifier({
+    pool: app.pool,
+    url: `${apiUrl}/api/billing/webhook`,
+    secrets: () => app.billing.terms.webhookSecrets,
+    onError: (error) => app.log.warn('sandbox.failed', { error }),
+  })
+}
+
+function openProvider(config: Config, sandboxUrl: string | undefined, metrics: Metrics): Provider {
+  const { name, secretKey, timeoutMs } = config.provider
+  if (name !== 'sandbox' || sandboxUrl === undefined) {
+    throw new Error(
+      `PAYMENT_PROVIDER=${name} has no adapter in this release; docs/providers.md tells what is there.`,
+    )
+  }
+  const provider = sandboxProvider({ baseUrl: sandboxUrl, secretKey: secretKey ?? 'sandbox', timeoutMs })
+  return guardProvider(provider, {
+    timeoutMs: timeoutMs + 1_000,
+    onState: (state) => metrics.providerCircuit.set(state === 'closed' ? 0 : state === 'half_open' ? 1 : 2),
+    onLoad: ({ inFlight, waiting }) => {
+      metrics.providerCalls.set({ state: 'in_flight' }, inFlight)
+      metrics.providerCalls.set({ state: 'waiting' }, waiting)
+    },
+  })
+}
+
+/** Whatever passes through the vault is a secret of this process, so the log's last stage learns it. */
+function watchfulVault(vault: Vault, secrets: SecretSet): Vault {
+  return {
+    ...vault,
+    seal(text, row) {
+      secrets.addPassing(text)
+      return vault.seal(text, row)
+    },
+    open(sealed, row) {
+      const text = vault.open(sealed, row)
+      secrets.addPassing(text)
+      return text
+    },
+  }
+}
+
+function termsOf(
+  config: Config,
+  vaultKeys: readonly [VaultKey, ...VaultKey[]],
+  webhookSecrets: readonly string[],
+): BillingTerms {
+  return {
+    sandbox: config.mode === 'sandbox',
+    timeZone: config.timeZone,
+    cancelLeadSeconds: config.cancelLeadSeconds,
+    dunningDays: config.dunningDays,
+    catchUpPeriods: config.catchUpPeriods,
+    answerWithinMs: config.answerWithinMs,
+    providerTimeoutMs: config.provider.timeoutMs,
+    webhookSecrets,
+    hintSecret: config.hintSecret,
+    vaultKeys,
+  }
+}
+
+/** A request is no worker: nobody takes its work over while it lives. */
+const unfenced: Fence = async () => {}
+
+export async function openDatabase(
+  config: Config,
+  {
+    keepAlive = false,
+    log,
+    secrets,
+    metrics,
+  }: { keepAlive?: boolean; log: ServiceLog; secrets: SecretSet; metrics: Metrics },
+): Promise<Database> {
+  if (config.databaseUrl) {
+    for (const url of [config.databaseUrl, config.databaseUrlSession]) {
+      const password = url && new URL(url).password
+      if (password) secrets.add(decodeURIComponent(password))
+    }
+    return {
+      url: config.databaseUrl,
+      sessionUrl: config.databaseUrlSession ?? config.databaseUrl,
+      close: async () => {},
+    }
+  }
+  const embedded = await openEmbeddedPostgres({
+    dataDir: config.dataDir,
+    keepAlive,
+    onRestart: (attempt) => {
+      metrics.databaseRestarts.inc()
+      log.warn('database.restarted', { attempt })
+    },
+  })
+  secrets.add(embedded.password)
+  return { url: embedded.url, sessionUrl: embedded.url, close: () => embedded.close() }
+}
+
+function vaultKeysOf(config: Config): readonly [VaultKey, ...VaultKey[]] {
+  const [newest, ...older] = config.vaultKeys
+  if (newest) return [newest, ...older]
+  const kept = keepSecret(config.dataDir, 'vault-key', randomKey)
+  return [{ version: 1, key: Buffer.from(kept, 'base64') }]
+}
+
+/** In sandbox mode the newest secret also stands in the data dir, where tools that send test webhooks look for it. */
+function webhookSecretsOf(config: Config): readonly string[] {
+  if (config.webhookSecrets.length > 0) {
+    if (config.mode === 'sandbox') writeSecret(config.dataDir, 'webhook-secret', config.webhookSecrets[0]!)
+    return config.webhookSecrets
+  }
+  return [keepSecret(config.dataDir, 'webhook-secret', () => `whsec_${randomKey()}`)]
+}
+
+function randomKey(): string {
+  return randomBytes(32).toString('base64')
+}

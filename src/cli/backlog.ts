@@ -1,0 +1,125 @@
+import type { App } from '../app.ts'
+import { formatMoney, toJson } from '../billing/money.ts'
+import { type ChargedHeld, chargeHeldInvoice } from '../billing/subscriptions/charge-held-invoice.ts'
+import { type HeldInvoice, listHeld } from '../billing/subscriptions/held-invoices.ts'
+import { type VoidedHeld, voidHeldInvoice } from '../billing/subscriptions/void-held-invoice.ts'
+import { renderInstant } from '../platform/time.ts'
+import {
+  type Command,
+  CommandFailed,
+  parseFlags,
+  print,
+  printJson,
+  printTable,
+  UsageError,
+  withApp,
+} from './command.ts'
+import { openProgress } from './progress.ts'
+
+export const backlog: Command = {
+  summary: 'Charge or waive invoices that an outage left behind',
+  usage: `rankledger backlog list [--json]
+rankledger backlog charge INVOICE_ID… | --all [--json]
+rankledger backlog void INVOICE_ID… | --all [--json]
+
+After an outage the newest missed periods are charged by themselves and older ones are held, because nobody likes three
+charges in one minute. \`charge\` collects them now; one that is declined stays held and starts no dunning. \`void\` waives
+them. Exit 1 if any of them could not be charged or voided.`,
+
+  async run([verb, ...args]) {
+    const { values, positionals } = parseFlags(args, {
+      all: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+    })
+    if (verb === 'list') return withApp('backlog', (app) => list(app, values.json))
+    if (verb !== 'charge' && verb !== 'void') throw new UsageError('Say what to do: list, charge or void.')
+    if (values.all === positionals.length > 0)
+      throw new UsageError(`Name the invoices to ${verb}, or give --all.`)
+    return withApp('backlog', async (app) => {
+      const ids = values.all
+        ? (await listHeld(app.billing.db, most)).map((one) => one.invoiceId)
+        : positionals
+      return decide(app, verb, ids, values.json)
+    })
+  },
+}
+
+const most = 10_000
+
+async function list(app: App, asJson: boolean): Promise<number> {
+  const held = await listHeld(app.billing.db, most)
+  if (asJson) {
+    printJson({ invoices: held.map(viewOf) })
+    return 0
+  }
+  if (held.length === 0) {
+    print('No invoice is held.')
+    return 0
+  }
+  printTable(
+    ['INVOICE', 'NUMBER', 'ACCOUNT', 'AMOUNT', 'PERIOD FROM', 'TO'],
+    held.map((one) => [
+      one.invoiceId,
+      one.number,
+      one.accountId,
+      formatMoney(one.due),
+      renderInstant(one.periodStart, one.timeZone),
+      renderInstant(one.periodEnd, one.timeZone),
+    ]),
+  )
+  return 0
+}
+
+function viewOf(one: HeldInvoice) {
+  const { amount, currency } = toJson(one.due)
+  return {
+    invoice_id: one.invoiceId,
+    number: one.number,
+    account_id: one.accountId,
+    subscription_id: one.subscriptionId,
+    amount_due: amount,
+    currency,
+    period_start: renderInstant(one.periodStart, one.timeZone),
+    period_end: renderInstant(one.periodEnd, one.timeZone),
+  }
+}
+
+type Outcome = ChargedHeld | VoidedHeld
+
+const sentences: Readonly<Record<Outcome, string>> = {
+  paid: 'paid',
+  declined: 'declined; it stays held',
+  pending: 'a charge of it is under way and settles by itself',
+  not_held: 'not held (unknown, or somebody else was first)',
+  no_card: 'there is no card to charge; void it, or let the customer add one',
+  void: 'void',
+}
+
+async function decide(
+  app: App,
+  verb: 'charge' | 'void',
+  ids: readonly string[],
+  asJson: boolean,
+): Promise<number> {
+  if (ids.length === 0) throw new CommandFailed('No invoice is held.')
+  const progress = openProgress(verb === 'charge' ? 'Charged' : 'Voided', ids.length)
+  const outcomes: { invoice_id: string; outcome: Outcome }[] = []
+  for (const id of ids) {
+    const outcome =
+      verb === 'charge'
+        ? await chargeHeldInvoice(app.billing, id, actor)
+        : await voidHeldInvoice(app.billing, id, actor)
+    outcomes.push({ invoice_id: id, outcome })
+    progress.show(outcomes.length)
+  }
+  progress.end()
+  if (asJson) printJson({ invoices: outcomes })
+  else for (const { invoice_id, outcome } of outcomes) print(`${invoice_id}  ${sentences[outcome]}`)
+  return outcomes.every(
+    ({ outcome }) => outcome === 'paid' || outcome === 'void' || (verb === 'charge' && outcome === 'pending'),
+  )
+    ? 0
+    : 1
+}
+
+const actor = 'operator'

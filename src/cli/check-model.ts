@@ -1,0 +1,80 @@
+import { checkModel, type ModelCheck } from '../batch/models/check-model.ts'
+import { taskNamed } from '../batch/runs/run.ts'
+import { renderInstant } from '../platform/time.ts'
+import { type Command, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
+
+const exitCodes = { good: 0, none_active: 3, corrupt: 4, too_old: 5 } as const
+
+export const checkModelCommand: Command = {
+  summary: 'Check that one model is active, whole and recent',
+  usage: `rankledger check-model [--task train_classifier] [--max-age 8d] [--json]
+
+Exits 0 only if exactly one manifest is active, its artifact has the right hash, loads, and scores its stored sample
+rows to the stored values. 3: none is active. 4: it is corrupt. 5: it was trained longer ago than --max-age.
+--max-age takes a number with s, m, h, d or w.`,
+
+  async run(args) {
+    const { values, positionals } = parseFlags(args, {
+      task: { type: 'string', default: 'train_classifier' },
+      'max-age': { type: 'string', default: '8d' },
+      json: { type: 'boolean', default: false },
+    })
+    if (positionals.length > 0) throw new UsageError('check-model takes no arguments beside its flags.')
+    const task = taskNamed(values.task)
+    if (task !== 'train_classifier')
+      throw new UsageError('--task takes train_classifier, the one task that makes models.')
+    const maxAgeMs = readAge(values['max-age'])
+
+    return withApp('check-model', async ({ batch }) => {
+      const check = await checkModel(batch, task, maxAgeMs)
+      if (values.json) printJson({ task, ...render(check, batch.timeZone) })
+      else print(sentenceOf(check, values['max-age']))
+      return exitCodes[check.verdict]
+    })
+  },
+}
+
+const unitMs: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 }
+
+function readAge(text: string): number {
+  const match = /^(\d{1,6})([smhdw])$/.exec(text)
+  if (!match) throw new UsageError('--max-age takes a number with s, m, h, d or w, such as 8d.')
+  return Number(match[1]) * unitMs[match[2]!]!
+}
+
+function sentenceOf(check: ModelCheck, maxAge: string): string {
+  switch (check.verdict) {
+    case 'none_active':
+      return 'No model is active. Trigger train_classifier, or activate one with `rankledger model activate`.'
+    case 'corrupt':
+      return `${check.model ? `Model ${check.model.id} is corrupt` : 'The registry is corrupt'}: ${check.complaint}`
+    case 'too_old':
+      return `Model ${check.model.id} was trained ${ageOf(check.ageMs)} ago, longer than ${maxAge}.`
+    case 'good': {
+      const { id, version, manifest } = check.model
+      return `Model ${id} (version ${version}, ${manifest.algorithm.name}) is active, whole and ${ageOf(check.ageMs)} old.`
+    }
+  }
+}
+
+function ageOf(ms: number): string {
+  const days = Math.floor(ms / unitMs['d']!)
+  if (days > 0) return days === 1 ? '1 day' : `${days} days`
+  const minutes = Math.floor(ms / 60_000)
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h`
+}
+
+function render(check: ModelCheck, timeZone: string) {
+  const model = check.verdict === 'none_active' ? undefined : check.model
+  return {
+    verdict: check.verdict,
+    exit_code: exitCodes[check.verdict],
+    complaint: check.verdict === 'corrupt' ? check.complaint : null,
+    model_id: model?.id ?? null,
+    version: model?.version ?? null,
+    algorithm: model?.manifest.algorithm.name ?? null,
+    artifact_sha256: model?.manifest.artifact.sha256 ?? null,
+    created_at: model ? renderInstant(model.createdAt, timeZone) : null,
+    activated_at: model?.activatedAt ? renderInstant(model.activatedAt, timeZone) : null,
+  }
+}

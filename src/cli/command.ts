@@ -1,0 +1,70 @@
+import { type ParseArgsConfig, parseArgs } from 'node:util'
+import { type App, openApp, openLog } from '../app.ts'
+import { loadConfig } from '../config.ts'
+import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
+
+/** One operator command: what `help` says of it, and what it does. It answers with the exit code. */
+export type Command = {
+  readonly summary: string
+  readonly usage: string
+  run(args: string[]): Promise<number>
+}
+
+/** The operator asked for something that does not exist; told with the usage, exit 2. */
+export class UsageError extends Error {
+  override name = 'UsageError'
+}
+
+/** Something went wrong that one sentence explains; told without a stack, exit 1. */
+export class CommandFailed extends Error {
+  override name = 'CommandFailed'
+}
+
+/** Parses a command's own flags; what it does not know is misuse. */
+export function parseFlags<T extends NonNullable<ParseArgsConfig['options']>>(args: string[], options: T) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true, strict: true })
+  } catch (error) {
+    throw new UsageError((error as Error).message)
+  }
+}
+
+/** Opens the service's database for the time of one command. Its output is the result, so it goes out, sanitized. */
+export async function withApp(name: string, work: (app: App) => Promise<number>): Promise<number> {
+  const config = { ...loadConfig(), logLevel: 'error' as const }
+  const guard = guardProcessOutput(openLog(config).log, { stdout: 'results' })
+  try {
+    const app = await openApp(config, { name, poolSize: 4 })
+    try {
+      return await work(app)
+    } finally {
+      await app.close()
+    }
+  } finally {
+    guard.uninstall()
+  }
+}
+
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+/** One JSON document, for scripts. */
+export function printJson(value: unknown): void {
+  print(JSON.stringify(value, null, 2))
+}
+
+/** A plain table for people: columns as wide as their widest cell. */
+export function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
+  const widths = head.map((title, column) =>
+    Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
+  )
+  for (const row of [head, ...rows]) {
+    print(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd(),
+    )
+  }
+}

@@ -1,0 +1,124 @@
+import type { App } from '../app.ts'
+import { findChargingStop, liftChargingStop } from '../billing/charging-stop.ts'
+import { countUnsettled, overdueSeconds } from '../billing/due.ts'
+import { countSealed, reseal } from '../billing/reseal.ts'
+import { countInbox } from '../billing/webhooks/inbox-rows.ts'
+import { countJobs, listDeadJobs, reviveDeadJob } from '../platform/queue.ts'
+import { renderInstant } from '../platform/time.ts'
+import {
+  type Command,
+  CommandFailed,
+  parseFlags,
+  print,
+  printJson,
+  printTable,
+  UsageError,
+  withApp,
+} from './command.ts'
+import { openProgress } from './progress.ts'
+
+export const db: Command = {
+  summary: 'Look after the database: queue, inbox, keys',
+  usage: `rankledger db status [--json]           what waits, what is overdue, what failed
+rankledger db jobs [--json]             jobs that ran out of attempts
+rankledger db retry-job JOB_ID          give such a job its attempts back
+rankledger db rotate-keys [--json]      seal everything anew with the newest of VAULT_KEYS
+rankledger db resume-charging           charge again after a stop
+
+rotate-keys may be stopped and run again. Once it is through, older keys may leave VAULT_KEYS, but for the 30 days in
+which idempotency keys made under them still count.`,
+
+  async run([verb, ...args]) {
+    const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
+    const [subject, ...more] = positionals
+    if (verb === 'retry-job' ? !subject || more.length > 0 : subject !== undefined) {
+      throw new UsageError('Only retry-job takes an id, and exactly one.')
+    }
+    if (verb === 'status') return withApp('db', (app) => status(app, values.json))
+    if (verb === 'jobs') return withApp('db', (app) => jobs(app, values.json))
+    if (verb === 'retry-job') return withApp('db', (app) => retryJob(app, subject!))
+    if (verb === 'rotate-keys') return withApp('db', (app) => rotateKeys(app, values.json))
+    if (verb === 'resume-charging') return withApp('db', resumeCharging)
+    throw new UsageError('Say what to do: status, jobs, retry-job, rotate-keys or resume-charging.')
+  },
+}
+
+async function status(app: App, asJson: boolean): Promise<number> {
+  const { billing, pool } = app
+  const queue = await countJobs(billing.db)
+  const inbox = await countInbox(billing.db)
+  const stop = await findChargingStop(billing.db)
+  const { rows } = await pool.query<{ bytes: bigint; version: string; migrations: number; workers: number }>(
+    `select pg_database_size(current_database()) as bytes, current_setting('server_version') as version,
+       (select count(*)::int from platform.migration) as migrations,
+       (select count(*)::int from platform.worker) as workers`,
+  )
+  const found = {
+    postgres: rows[0]!.version,
+    megabytes: Math.round(Number(rows[0]!.bytes) / 1e6),
+    migrations: rows[0]!.migrations,
+    workers: rows[0]!.workers,
+    now: renderInstant(app.clock(), app.config.timeZone),
+    jobs: queue,
+    webhooks: inbox,
+    unsettled: await countUnsettled(billing),
+    overdue_seconds: await overdueSeconds(billing),
+    charging_stopped: stop
+      ? { cause: stop.cause, at: renderInstant(stop.stoppedAt, app.config.timeZone) }
+      : null,
+  }
+  if (asJson) printJson(found)
+  else {
+    print(
+      `PostgreSQL ${found.postgres}, ${found.megabytes} MB, ${found.migrations} migrations, ${found.workers} workers`,
+    )
+    print(`Service time  ${found.now}`)
+    print(`Jobs          ${queue.waiting} waiting, ${queue.dead} dead`)
+    print(`Webhooks      ${inbox.waiting} waiting, ${inbox.failed} failed`)
+    print(`Unsettled     ${found.unsettled} charges and refunds`)
+    const late = Object.entries(found.overdue_seconds).filter(([, seconds]) => seconds > 0)
+    print(
+      `Overdue       ${late.map(([kind, seconds]) => `${kind} ${Math.round(seconds)} s`).join(', ') || 'nothing'}`,
+    )
+    if (stop) print(`CHARGING IS STOPPED (${stop.cause}); look why, then \`rankledger db resume-charging\`.`)
+  }
+  return 0
+}
+
+async function jobs(app: App, asJson: boolean): Promise<number> {
+  const dead = await listDeadJobs(app.billing.db, 1_000)
+  const view = dead.map((job) => ({ ...job, since: renderInstant(job.since, app.config.timeZone) }))
+  if (asJson) printJson({ jobs: view })
+  else if (view.length === 0) print('No job is dead.')
+  else {
+    printTable(
+      ['JOB', 'NAME', 'ATTEMPTS', 'LAST ERROR', 'SINCE'],
+      view.map((job) => [job.id, job.name, String(job.attempts), job.last_error, job.since]),
+    )
+  }
+  return 0
+}
+
+async function retryJob(app: App, id: string): Promise<number> {
+  if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
+  if (!(await reviveDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
+  print(`Job ${id} is back in the queue.`)
+  return 0
+}
+
+async function rotateKeys(app: App, asJson: boolean): Promise<number> {
+  const progress = openProgress('Sealed values checked', await countSealed(app.billing))
+  const done = await reseal(app.billing, ({ checked, resealed }) =>
+    progress.show(checked, `${resealed} sealed anew`),
+  )
+  progress.end()
+  if (asJson) printJson(done)
+  else print(`${done.checked} sealed values checked, ${done.resealed} sealed anew with the newest key.`)
+  return 0
+}
+
+async function resumeCharging(app: App): Promise<number> {
+  if (!(await liftChargingStop(app.billing.db))) throw new CommandFailed('Charging is not stopped.')
+  print('Charging goes on; every process knows within a second.')
+  return 0
+}

@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Config, loadConfig } from '../config.ts'
+import { type ApiClient, openApiClient } from './api-client.ts'
+import { type Command, CommandFailed, parseFlags, print, withApp } from './command.ts'
+import { demoBatch } from './demo-batch.ts'
+import { demoBilling, demoSteps } from './demo-billing.ts'
+import { openProgress } from './progress.ts'
+
+export const demo: Command = {
+  summary: 'Fill a running sandbox with a believable year',
+  usage: `rankledger demo [--billing] [--batch]
+
+--billing lets fifty customers live through a year against the running service, by its own API and its movable clock: trials,
+declines, retries, refunds, cancellations, new cards. The service's clock is a year further afterwards.
+--batch fills a workspace with keywords, ranks and search volumes.
+Without either, both. Sandbox mode only.`,
+
+  async run(args) {
+    const { values } = parseFlags(args, {
+      billing: { type: 'boolean', default: false },
+      batch: { type: 'boolean', default: false },
+    })
+    const config = loadConfig()
+    if (config.mode === 'live')
+      throw new CommandFailed('The demo makes up customers and moves the clock; it refuses MODE=live.')
+    const both = !values.billing && !values.batch
+    if (values.billing || both) await billingYear(config)
+    if (values.batch || both) await batchHistory()
+    return 0
+  },
+}
+
+async function billingYear(config: Config): Promise<void> {
+  const client = await openClient(config)
+  const progress = openProgress('Steps of a year', demoSteps)
+  const year = await demoBilling(client, tokenFile(config), (done, note) => progress.show(done, note))
+  progress.end()
+  for (const line of year) print(line)
+}
+
+async function openClient(config: Config): Promise<ApiClient> {
+  const host = config.host === '0.0.0.0' || config.host === '::' ? '127.0.0.1' : config.host
+  const url = `http://${host.includes(':') ? `[${host}]` : host}:${config.port}`
+  const client = openApiClient(url, config.bootstrapToken ?? readToken(config) ?? '')
+  const { status } = await client.get('/api/sandbox/clock')
+  if (status === 401 || status === 403) {
+    throw new CommandFailed(
+      `The service at ${url} does not take our token. Run this with the RANKLEDGER_DATA or BOOTSTRAP_TOKEN that the service has.`,
+    )
+  }
+  if (status === 404) throw new CommandFailed(`The service at ${url} does not run in sandbox mode.`)
+  return client
+}
+
+function tokenFile(config: Config): string {
+  return join(config.dataDir, 'token')
+}
+
+function readToken(config: Config): string | undefined {
+  try {
+    return readFileSync(tokenFile(config), 'utf8').trim()
+  } catch {
+    return undefined
+  }
+}
+
+async function batchHistory(): Promise<void> {
+  await withApp('demo', async (app) => {
+    let progress: ReturnType<typeof openProgress> | undefined
+    const made = await demoBatch(app.batch, {
+      onProgress: (done, of) => {
+        progress ??= openProgress('Batch history', of)
+        progress.show(done)
+      },
+    })
+    progress?.end()
+    print('')
+    print(
+      `Workspace ${made.workspace}: ${made.keywords} keywords, ${made.ranks} ranks, ${made.volumes} volume observations.`,
+    )
+    print('Next:')
+    for (const line of made.next) print(`  ${line}`)
+    return 0
+  })
+}

@@ -1,0 +1,34 @@
+import { importRanks as importRankFile } from '../batch/ranks/import-ranks.ts'
+import { RankForm } from '../batch/ranks/rank-form.ts'
+import { callerIdPattern } from '../platform/id.ts'
+import { parseFlags, UsageError, withApp } from './command.ts'
+import { openImportFile, openRejects } from './import-file.ts'
+import { openProgress, reportImport } from './import-report.ts'
+
+export async function importRanks(args: string[]): Promise<number> {
+  const { values, positionals } = parseFlags(args, {
+    workspace: { type: 'string' },
+    rejects: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  })
+  const [path, ...more] = positionals
+  if (!path || more.length > 0) throw new UsageError('Name one file, or - for standard input.')
+  const { workspace } = values
+  if (workspace === undefined || !callerIdPattern.test(workspace)) {
+    throw new UsageError('Name the workspace: --workspace ID, 1 to 64 of A-Za-z0-9_.:-')
+  }
+  const source = await openImportFile(path, {
+    known: Object.keys(RankForm.properties),
+    required: RankForm.required,
+  })
+  const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-ranks.csv' : `${path}.rejected.csv`)
+  return withApp('import', async (app) => {
+    const rejects = openRejects(rejectsPath)
+    const progress = openProgress('ranks', source.size)
+    const outcome = await importRankFile(app.batch, workspace, source, rejects, progress).finally(
+      rejects.close,
+    )
+    reportImport(`ranks into workspace ${workspace}`, outcome, rejectsPath, values.json)
+    return 0
+  })
+}

@@ -1,0 +1,26 @@
+import { importVolumes as importVolumeFile } from '../batch/volumes/import-volumes.ts'
+import { VolumeForm } from '../batch/volumes/volume-form.ts'
+import { parseFlags, UsageError, withApp } from './command.ts'
+import { openImportFile, openRejects } from './import-file.ts'
+import { openProgress, reportImport } from './import-report.ts'
+
+export async function importVolumes(args: string[]): Promise<number> {
+  const { values, positionals } = parseFlags(args, {
+    rejects: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  })
+  const [path, ...more] = positionals
+  if (!path || more.length > 0) throw new UsageError('Name one file, or - for standard input.')
+  const source = await openImportFile(path, {
+    known: Object.keys(VolumeForm.properties),
+    required: VolumeForm.required,
+  })
+  const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-volumes.csv' : `${path}.rejected.csv`)
+  return withApp('import', async (app) => {
+    const rejects = openRejects(rejectsPath)
+    const progress = openProgress('volumes', source.size)
+    const outcome = await importVolumeFile(app.batch, source, rejects, progress).finally(rejects.close)
+    reportImport('volumes', outcome, rejectsPath, values.json)
+    return 0
+  })
+}

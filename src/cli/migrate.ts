@@ -1,0 +1,29 @@
+import { openDatabase, openLog } from '../app.ts'
+import { loadConfig } from '../config.ts'
+import { openMetrics } from '../platform/metrics.ts'
+import { migrate as migrateDatabase } from '../platform/migrate.ts'
+import { migrateQueue } from '../platform/queue.ts'
+import { type Command, parseFlags, print, printJson } from './command.ts'
+
+export const migrate: Command = {
+  summary: 'Bring the database to this release',
+  usage: `rankledger migrate [--json]
+
+\`serve\` and \`work\` do this themselves; run it first where only one role may change the schema.`,
+
+  async run(args) {
+    const { values } = parseFlags(args, { json: { type: 'boolean', default: false } })
+    const config = loadConfig()
+    const database = await openDatabase(config, { ...openLog(config), metrics: openMetrics() })
+    try {
+      const { applied, present } = await migrateDatabase(database.url)
+      await migrateQueue(database.url)
+      if (values.json) printJson({ applied, present })
+      else if (applied.length === 0) print(`Nothing to do: all ${present} migrations are there.`)
+      else for (const name of applied) print(`Applied ${name}`)
+      return 0
+    } finally {
+      await database.close()
+    }
+  },
+}

@@ -1,0 +1,90 @@
+import { formatMoney, type Money, toJson } from '../billing/money.ts'
+import {
+  BookUnreadable,
+  type Reconciliation,
+  reconcilePayments,
+} from '../billing/subscriptions/reconcile-payments.ts'
+import type { Difference } from '../billing/subscriptions/reconciliation.ts'
+import { parseDay, parseInstant } from '../platform/time.ts'
+import {
+  type Command,
+  CommandFailed,
+  parseFlags,
+  print,
+  printJson,
+  printTable,
+  UsageError,
+  withApp,
+} from './command.ts'
+import { openProgress } from './progress.ts'
+
+export const reconcile: Command = {
+  summary: "Compare the provider's book with ours, and repair what can be",
+  usage: `rankledger reconcile --from INSTANT --to INSTANT [--json]
+
+INSTANT is ISO 8601 with an offset (2026-11-01T00:00:00+09:00) or a day (2026-11-01, which begins at midnight UTC). What
+the provider knows and we missed is recorded; what still differs is listed, and the exit code is then 1.`,
+
+  async run(args) {
+    const { values } = parseFlags(args, {
+      from: { type: 'string' },
+      to: { type: 'string' },
+      json: { type: 'boolean', default: false },
+    })
+    const [from, to] = [readInstant('--from', values.from), readInstant('--to', values.to)]
+    if (from >= to) throw new UsageError('--from must be before --to.')
+    return withApp('reconcile', async (app) => {
+      const progress = openProgress('Payments compared', null)
+      const found = await reconcilePayments(app.billing, from, to, (done) => progress.show(done)).catch(
+        explain,
+      )
+      progress.end()
+      if (values.json) printJson(jsonOf(found))
+      else report(found)
+      return found.differences.length === 0 ? 0 : 1
+    })
+  },
+}
+
+function explain(error: unknown): never {
+  if (!(error instanceof BookUnreadable)) throw error
+  throw new CommandFailed(
+    `${error.message} Nothing can be said about it; run this again once the provider answers.`,
+  )
+}
+
+function readInstant(flag: string, text: string | undefined): Date {
+  if (text === undefined) throw new UsageError(`${flag} is missing.`)
+  const instant = parseInstant(text) ?? (parseDay(text) ? new Date(`${text}T00:00:00Z`) : undefined)
+  if (!instant) throw new UsageError(`${flag} takes an instant with an offset, or a day.`)
+  return instant
+}
+
+function jsonOf({ compared, repaired, differences }: Reconciliation) {
+  return { compared, repaired: repaired.map(viewOf), differences: differences.map(viewOf) }
+}
+
+function viewOf({ kind, reference, accountId, ours, theirs }: Difference) {
+  const side = (one: Difference['ours']) =>
+    one && { status: one.status, ...toJson(one.amount), amount_refunded: toJson(one.refunded).amount }
+  return { kind, reference, account_id: accountId, ours: side(ours), provider: side(theirs) }
+}
+
+function report({ compared, repaired, differences }: Reconciliation): void {
+  print(`${compared} payments compared, ${repaired.length} repaired, ${differences.length} differ.`)
+  const rows = [
+    ...repaired.map((one) => ['repaired', ...cellsOf(one)]),
+    ...differences.map((one) => ['differs', ...cellsOf(one)]),
+  ]
+  if (rows.length > 0) printTable(['', 'WHAT', 'PAYMENT', 'ACCOUNT', 'OURS', 'PROVIDER'], rows)
+}
+
+function cellsOf({ kind, reference, accountId, ours, theirs }: Difference): string[] {
+  const side = (one: Difference['ours']) =>
+    one ? `${one.status} ${netOf(one.amount, one.refunded)}` : 'none'
+  return [kind, reference, accountId ?? '-', side(ours), side(theirs)]
+}
+
+function netOf(amount: Money, refunded: Money): string {
+  return refunded.minor === 0n ? formatMoney(amount) : `${formatMoney(amount)} - ${formatMoney(refunded)}`
+}

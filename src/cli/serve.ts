@@ -1,0 +1,146 @@
+import type { AddressInfo } from 'node:net'
+import { type App, openApp, openLog, startNotifier } from '../app.ts'
+import { seedPlans } from '../billing/plans/seed-plans.ts'
+import { type Config, loadConfig } from '../config.ts'
+import { scopes } from '../platform/access.ts'
+import { keepSecret } from '../platform/data-dir.ts'
+import { openReadiness } from '../platform/http/readiness.ts'
+import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
+import { showOnce } from '../platform/log/show-once.ts'
+import { untilAskedToStop } from '../platform/shutdown.ts'
+import { newToken } from '../platform/token.ts'
+import { insertToken } from '../platform/token-rows.ts'
+import { buildServer, version } from '../server.ts'
+import { startUpkeep, startWorker } from '../worker.ts'
+import { type Command, CommandFailed, parseFlags } from './command.ts'
+
+export const serve: Command = {
+  summary: 'Answer the API, and work jobs too',
+  usage: `rankledger serve [--no-worker]
+
+Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leaves the jobs to \`rankledger work\`.`,
+
+  async run(args) {
+    const { values } = parseFlags(args, { 'no-worker': { type: 'boolean', default: false } })
+    const startedAt = performance.now()
+    const config = loadConfig()
+    const stopSignal = untilAskedToStop()
+    const guard = guardProcessOutput(openLog(config).log)
+    try {
+      const app = await openApp(config, { name: 'serve', keepAlive: true })
+      try {
+        return await serveApp(app, { withWorker: !values['no-worker'], startedAt, stopSignal })
+      } finally {
+        await app.close()
+      }
+    } finally {
+      guard.uninstall()
+    }
+  },
+}
+
+async function serveApp(
+  app: App,
+  {
+    withWorker,
+    startedAt,
+    stopSignal,
+  }: { withWorker: boolean; startedAt: number; stopSignal: Promise<string> },
+): Promise<number> {
+  const token = await bootstrapToken(app)
+  if (app.config.mode === 'sandbox') await seedPlans(app.billing)
+  const readiness = openReadiness()
+  const http = await buildServer(app, readiness)
+  const url = await listen(http, app.config)
+  const notifier = startNotifier(app, url)
+  const upkeep = startUpkeep(app)
+  const worker = withWorker ? startWorker(app) : undefined
+  readiness.open()
+  app.log.info('service.started', {
+    mode: app.config.mode,
+    port: (http.server.address() as AddressInfo).port,
+    worker: withWorker,
+    ms: Math.round(performance.now() - startedAt),
+  })
+  if (app.config.mode === 'sandbox') showOnce(banner(url, app, token, withWorker))
+
+  const signal = await stopSignal
+  const stoppingAt = performance.now()
+  app.log.info('service.stopping', { signal })
+  await readiness.turnAway()
+  await Promise.all([notifier?.close(), worker?.stop(), upkeep.stop()])
+  await closeWithin(http, 15_000)
+  app.log.info('service.stopped', { ms: Math.round(performance.now() - stoppingAt) })
+  return 0
+}
+
+/** The first token: from the environment, or made on the first start where nobody else can reach the service. */
+async function bootstrapToken(app: App): Promise<string | undefined> {
+  const { config } = app
+  const own = config.mode === 'sandbox' && isLoopback(config.host)
+  const token =
+    config.bootstrapToken ?? (own ? keepSecret(config.dataDir, 'token', () => newToken('test')) : undefined)
+  if (token === undefined) return undefined
+  app.secrets.add(token)
+  await insertToken(app.pool, token, {
+    name: 'bootstrap',
+    scopes,
+    workspace: '*',
+    account: '*',
+    createdAt: app.clock(),
+    expiresAt: null,
+  })
+  return own ? token : undefined
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
+}
+
+async function listen(http: Awaited<ReturnType<typeof buildServer>>, config: Config): Promise<string> {
+  try {
+    return await http.listen({ host: config.host, port: config.port })
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    if (code === 'EADDRINUSE') {
+      throw new CommandFailed(
+        `Port ${config.port} is taken; stop what uses it or set PORT to another (0 = any free one).`,
+      )
+    }
+    if (code === 'EACCES' || code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
+      throw new CommandFailed(
+        `Cannot listen on HOST=${config.host} PORT=${config.port} (${code}); choose others.`,
+      )
+    }
+    throw error
+  }
+}
+
+/** Answers what has arrived; a caller that keeps a request open past the limit is cut off. */
+async function closeWithin(http: Awaited<ReturnType<typeof buildServer>>, ms: number): Promise<void> {
+  const cut = setTimeout(() => http.server.closeAllConnections(), ms)
+  await http.close()
+  clearTimeout(cut)
+}
+
+function banner(url: string, app: App, token: string | undefined, withWorker: boolean): string {
+  const line = (name: string, text: string) => `  ${name.padEnd(10)}${text}`
+  return [
+    '',
+    `  Rankledger ${version} · sandbox mode: no real money moves`,
+    '',
+    line('API', url),
+    line('Docs', `${url}/docs`),
+    ...(app.sandboxUrl ? [line('Provider', `${app.sandboxUrl} (sandbox)`)] : []),
+    line('Worker', withWorker ? 'in this process' : 'elsewhere (rankledger work)'),
+    line('Data', app.config.databaseUrl ? 'DATABASE_URL' : app.config.dataDir),
+    ...(token ? [line('Token', token)] : []),
+    '',
+    '  Try it:',
+    `    curl -s ${url}/api/batch/keywords -H 'Authorization: Bearer ${token ?? '$TOKEN'}' \\`,
+    `      -H 'Content-Type: application/json' -d '{"workspace_id":"ws_1","keywords":["running shoes","나이키 운동화"]}'`,
+    '',
+    '  Ctrl-C stops everything.',
+    '',
+  ].join('\n')
+}

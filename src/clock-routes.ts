@@ -1,0 +1,115 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import Type from 'typebox'
+import type { App } from './app.ts'
+import { beginMove, isMoving, type Moved, moveClock } from './move-clock.ts'
+import { envelope, success } from './platform/http/answers.ts'
+import type { Http } from './platform/http/http.ts'
+import { Refusal, refusalsOf } from './platform/refusal.ts'
+import { addDuration, parseDuration, parseInstant, renderInstant } from './platform/time.ts'
+
+const refuse = refusalsOf({
+  clock_backwards: ['malformed', 'Time only goes forward; name a later instant.'],
+  clock_moving: ['conflict', 'The clock is being moved; wait until it stands.'],
+  clock_fixed: ['conflict', 'This provider keeps its own time, so the clock cannot be moved.'],
+})
+
+const answerWithinMs = 240_000
+const furthestYears = 30
+
+/** The sandbox's movable clock. Mounted in sandbox mode only. */
+export function clockRoutes(http: Http, app: App): void {
+  const access = { config: { access: 'admin' as const } }
+  const now = () => renderInstant(app.clock(), app.config.timeZone)
+
+  http.get(
+    '/api/sandbox/clock',
+    {
+      ...access,
+      schema: {
+        summary: 'What time it is',
+        tags: ['sandbox'],
+        response: { 200: success(Type.Object({ now: Type.String(), moving: Type.Boolean() })) },
+      },
+    },
+    async () => {
+      await app.clock.sync()
+      return envelope({ now: now(), moving: await isMoving(app) })
+    },
+  )
+
+  const Done = success(
+    Type.Object({
+      now: Type.String(),
+      done: Type.Record(Type.String(), Type.Integer()),
+      unsettled: Type.Integer(),
+    }),
+  )
+  http.post(
+    '/api/sandbox/clock',
+    {
+      ...access,
+      schema: {
+        summary: 'Move time forward, doing all that falls due on the way',
+        tags: ['sandbox'],
+        body: Type.Object(
+          {
+            advance_by: Type.Optional(
+              Type.String({ maxLength: 64, description: 'An ISO 8601 duration such as P1M' }),
+            ),
+            advance_to: Type.Optional(
+              Type.String({ maxLength: 64, description: 'An instant with an offset' }),
+            ),
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: Done, 202: Done },
+      },
+    },
+    async (request, reply) => {
+      if (!isMovable(app)) throw refuse('clock_fixed')
+      await app.clock.sync()
+      const target = targetOf(app, request.body)
+      if (!(await beginMove(app, target))) throw refuse('clock_moving')
+      const moving = moveClock(app, target)
+      const moved = await Promise.race([moving, sleep(answerWithinMs, undefined, { ref: false })])
+      // It goes on without us; a failure then is logged where the sweep's failures are.
+      if (!moved) moving.catch((error) => app.log.error('sweep.failed', { sweep: 'move-clock', error }))
+      const { done, unsettled }: Moved = moved ?? { done: {}, unsettled: 0 }
+      return reply.code(moved ? 200 : 202).send(envelope({ now: now(), done, unsettled }))
+    },
+  )
+}
+
+function isMovable({ config }: App): boolean {
+  const { name, baseUrl } = config.provider
+  return (
+    name === 'sandbox' ||
+    (baseUrl !== undefined && /^(?:localhost|127\.|\[::1\])/.test(new URL(baseUrl).hostname))
+  )
+}
+
+function targetOf(app: App, body: { advance_by?: string; advance_to?: string }): Date {
+  const now = app.clock()
+  const duration = body.advance_by === undefined ? undefined : parseDuration(body.advance_by)
+  const target =
+    body.advance_to === undefined
+      ? duration && addDuration(now, duration, app.config.timeZone)
+      : body.advance_by === undefined
+        ? parseInstant(body.advance_to)
+        : undefined
+  if (!target)
+    throw malformed(
+      'Give either advance_by (a duration such as P1M) or advance_to (an instant with an offset).',
+    )
+  if (target <= now) throw refuse('clock_backwards')
+  if (target.getTime() - now.getTime() > furthestYears * 366 * 86_400_000) {
+    throw malformed(`Move at most ${furthestYears} years at once.`)
+  }
+  return target
+}
+
+function malformed(message: string): Refusal {
+  return new Refusal('malformed', 'validation_failed', 'The clock cannot be moved like that; see details.', {
+    details: [{ path: 'body', code: 'invalid', message }],
+  })
+}

@@ -1,0 +1,73 @@
+import type { App } from './app.ts'
+import * as batch from './batch/due.ts'
+import * as billing from './billing/due.ts'
+
+export type Moved = { done: Record<string, number>; unsettled: number }
+
+// Renewed while the mover lives; another process takes it for dead after this.
+const leaseSeconds = 10
+
+/** Claims the one right to move time. False: somebody else is moving it. */
+export async function beginMove(app: App, target: Date): Promise<boolean> {
+  const claimed = await app.pool.query(
+    `update platform.clock set moving_to = $1, moving_until = clock_timestamp() + make_interval(secs => $2)
+     where moving_until is null or moving_until < clock_timestamp() returning 1`,
+    [target, leaseSeconds],
+  )
+  return claimed.rows.length === 1
+}
+
+/** Walks to the target by way of every due instant, doing at each what falls due there. Needs a claim. */
+export async function moveClock(app: App, target: Date): Promise<Moved> {
+  const renewal = setInterval(() => void renew(app), (leaseSeconds * 1000) / 4)
+  const done: Record<string, number> = {}
+  try {
+    let stuckAt: number | undefined
+    for (let due = await nextDue(app); due && due <= target; due = await nextDue(app)) {
+      // An instant that stays due although its work was tried would hold time for ever; it counts as unsettled.
+      if (due.getTime() === stuckAt) break
+      if (due > app.clock()) await app.clock.moveTo(due)
+      const counts = await runDue(app)
+      stuckAt = Object.values(counts).some((count) => count > 0) ? undefined : due.getTime()
+      for (const [kind, count] of Object.entries(counts)) done[kind] = (done[kind] ?? 0) + count
+    }
+    await app.clock.moveTo(target)
+    return { done, unsettled: await billing.countUnsettled(app.billing) }
+  } finally {
+    clearInterval(renewal)
+    await app.pool.query('update platform.clock set moving_to = null, moving_until = null')
+  }
+}
+
+/** Whether a move is under way. Sweeps hold still meanwhile: the mover does their work, in order. */
+export async function isMoving(app: App): Promise<boolean> {
+  const { rows } = await app.pool.query<{ moving: boolean }>(
+    'select coalesce(moving_until > clock_timestamp(), false) as moving from platform.clock',
+  )
+  return rows[0]?.moving ?? false
+}
+
+async function renew(app: App): Promise<void> {
+  try {
+    await app.pool.query(
+      'update platform.clock set moving_until = clock_timestamp() + make_interval(secs => $1)',
+      [leaseSeconds],
+    )
+  } catch (error) {
+    app.log.warn('sweep.failed', { sweep: 'move-clock', error })
+  }
+}
+
+async function nextDue(app: App): Promise<Date | null> {
+  const dates = await Promise.all([billing.nextDue(app.billing), batch.nextDue(app.batch)])
+  return dates.reduce(
+    (first, date) => (first === null || (date !== null && date < first) ? date : first),
+    null,
+  )
+}
+
+/** Does all that is due in both areas at or before now. */
+export async function runDue(app: App): Promise<Record<string, number>> {
+  const [billed, batched] = [await billing.runDue(app.billing), await batch.runDue(app.batch)]
+  return { ...billed, ...batched }
+}

@@ -1,0 +1,86 @@
+import Type from 'typebox'
+import { openFetchJson } from './platform/fetch-json.ts'
+import { envelope, page, success } from './platform/http/answers.ts'
+import type { Http } from './platform/http/http.ts'
+import { pageQuery } from './platform/page.ts'
+import { refusalsOf } from './platform/refusal.ts'
+import { parseInstant, renderInstant } from './platform/time.ts'
+import { Faults } from './sandbox/faults.ts'
+
+const Payment = Type.Object({
+  reference: Type.String({ description: 'The id of the payment attempt it was asked for' }),
+  account_id: Type.String(),
+  amount: Type.Integer(),
+  currency: Type.String(),
+  status: Type.String({ description: 'paid or declined' }),
+  amount_refunded: Type.Integer(),
+  created_at: Type.String(),
+})
+
+type ProviderPayment = { created_at: string } & Record<string, unknown>
+
+const refuse = refusalsOf({
+  provider_unavailable: ['unavailable', 'The sandbox provider does not answer just now.'],
+  invalid_cursor: ['malformed', 'This cursor was not made by this list; start without one.'],
+})
+
+/** A window into the sandbox provider's own book, and its levers for making things go wrong. Sandbox mode only. */
+export function sandboxRoutes(http: Http, provider: { providerUrl: string; timeZone?: string }): void {
+  const { providerUrl, timeZone = 'UTC' } = provider
+  const fetchJson = openFetchJson({ timeoutMs: 5_000, maxConnections: 8 })
+  // Any key opens the sandbox.
+  const headers = { authorization: 'Bearer sandbox' }
+
+  const ask = async <T>(method: 'GET' | 'POST', path: string, body?: unknown): Promise<T> => {
+    const answer = await fetchJson({
+      method,
+      url: providerUrl + path,
+      headers,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    })
+    if (answer.kind === 'answered' && answer.status === 200) return answer.body as T
+    if (answer.kind === 'answered' && answer.status === 400) throw refuse('invalid_cursor')
+    throw refuse('provider_unavailable', { headers: { 'retry-after': '1' } })
+  }
+
+  http.get(
+    '/api/sandbox/provider/payments',
+    {
+      config: { access: 'admin' },
+      schema: {
+        summary: "The sandbox provider's own book, newest first",
+        tags: ['sandbox'],
+        querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        response: { 200: page('payments', Payment) },
+      },
+    },
+    async (request) => {
+      const { limit = 20, cursor } = request.query
+      const query = new URLSearchParams({ limit: String(limit), ...(cursor !== undefined && { cursor }) })
+      const book = await ask<{ payments: ProviderPayment[]; next_cursor: string | null }>(
+        'GET',
+        `/admin/payments?${query}`,
+      )
+      const payments = book.payments.map((payment) => ({
+        ...payment,
+        created_at: renderInstant(parseInstant(payment.created_at)!, timeZone),
+      }))
+      return envelope({ payments: payments as never[], next_cursor: book.next_cursor })
+    },
+  )
+
+  http.post(
+    '/api/sandbox/provider/faults',
+    {
+      config: { access: 'admin' },
+      schema: {
+        summary: 'Make the sandbox provider misbehave; an empty object heals it',
+        tags: ['sandbox'],
+        body: Faults,
+        response: { 200: success(Type.Object({ faults: Faults })) },
+      },
+    },
+    async (request) => envelope({ faults: await ask<Faults>('POST', '/admin/faults', request.body) }),
+  )
+  http.addHook('onClose', async () => fetchJson.close())
+}

@@ -1,0 +1,134 @@
+import { readFileSync } from 'node:fs'
+import swagger from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import Type from 'typebox'
+import type { App } from './app.ts'
+import { batchRoutes } from './batch/routes.ts'
+import { overdueSeconds } from './billing/due.ts'
+import { billingRoutes } from './billing/routes.ts'
+import { clockRoutes } from './clock-routes.ts'
+import { openDb } from './platform/db.ts'
+import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
+import type { Readiness } from './platform/http/readiness.ts'
+import { countJobs } from './platform/queue.ts'
+import { sandboxRoutes } from './sandbox-routes.ts'
+
+/** Builds the whole API on an app: both areas, health, metrics and docs. It does not listen yet. */
+export async function buildServer(app: App, readiness: Readiness): Promise<Http> {
+  const http = buildHttp({
+    access: app.access,
+    limiter: app.limiter,
+    openPrefixes: libraryRoutes,
+    onAnswer: ({ caller, ...answered }) => {
+      app.metrics.answers.inc({ route: answered.route, status: answered.status })
+      app.metrics.answerSeconds.observe({ route: answered.route }, answered.ms / 1000)
+      app.log.info('http.answered', { ...answered, caller })
+    },
+    onFault: (error, at) => app.log.error('http.failed', { ...at, error }),
+  })
+  const wrongMethods = answerWrongMethods(http, { except: libraryRoutes })
+  await mountDocs(http)
+  healthRoutes(http, app, readiness)
+  batchRoutes(http, app.batch)
+  await http.register(async (scope: Http) => {
+    // A client that moved the clock through one process must see it moved in all of them. Notifications are stored by
+    // real time, in a hurry.
+    scope.addHook('onRequest', async (request) => {
+      if (request.routeOptions.config.access !== 'signed') await app.clock.sync()
+    })
+    billingRoutes(scope, app.billing)
+  })
+  if (app.config.mode === 'sandbox') {
+    clockRoutes(http, app)
+    if (app.sandboxUrl) sandboxRoutes(http, { providerUrl: app.sandboxUrl, timeZone: app.config.timeZone })
+  }
+  wrongMethods.mount()
+  await http.ready()
+  return http
+}
+
+/** The documentation page brings its own routes. */
+const libraryRoutes = ['/docs']
+
+/** Alive, may take traffic, and how it is doing. None of these needs a token; keep them off the public network. */
+function healthRoutes(http: Http, app: App, readiness: Readiness): void {
+  const open = { config: { access: 'open' as const } }
+  const Health = Type.Object({ status: Type.String() })
+  const schema = { tags: ['operations'], response: { 200: Health, 503: Health } }
+
+  http.get('/healthz', { ...open, schema: { ...schema, summary: 'The process is alive' } }, async () => ({
+    status: 'alive',
+  }))
+  http.get(
+    '/readyz',
+    { ...open, schema: { ...schema, summary: 'The process may take traffic' } },
+    async (_request, reply) => {
+      const ready = readiness.ask() && (await answersQuickly(app))
+      return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready' })
+    },
+  )
+  http.get(
+    '/metrics',
+    { ...open, schema: { tags: ['operations'], summary: 'Prometheus metrics' } },
+    async (_request, reply) => {
+      await measure(app)
+      return reply.type(app.metrics.registry.contentType).send(await app.metrics.registry.metrics())
+    },
+  )
+}
+
+async function answersQuickly(app: App): Promise<boolean> {
+  try {
+    await app.pool.query({ text: 'select 1', query_timeout: 2_000 } as { text: string })
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function measure(app: App): Promise<void> {
+  try {
+    const { waiting, dead } = await countJobs(openDb(app.pool))
+    app.metrics.waitingJobs.set(waiting)
+    app.metrics.deadJobs.set(dead)
+    for (const [kind, seconds] of Object.entries(await overdueSeconds(app.billing)))
+      app.metrics.overdue.set({ kind }, seconds)
+  } catch {
+    // The other numbers matter most just when the database is away.
+  }
+}
+
+export const version: string = JSON.parse(
+  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
+).version
+
+/** `/openapi.json` and a page to browse it, served from this process alone. */
+async function mountDocs(http: Http): Promise<void> {
+  await http.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Rankledger',
+        version,
+        description: 'Recurring billing and keyword batch work behind one API.',
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
+      components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
+      tags: [
+        { name: 'billing', description: 'Subscriptions, invoices, refunds, trials' },
+        { name: 'batch', description: 'Keywords, ranks, volumes, models' },
+        { name: 'sandbox', description: 'The movable clock and the test provider; sandbox mode only' },
+        { name: 'operations', description: 'Health and metrics' },
+      ],
+    },
+    transform: ({ schema, url, route }) => {
+      const policy = route.config?.access
+      const bearer = policy !== undefined && policy !== 'open' && policy !== 'signed'
+      return { url, schema: bearer ? { ...schema, security: [{ bearer: [] }], 'x-scope': policy } : schema }
+    },
+  })
+  await http.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
+  http.get('/openapi.json', { config: { access: 'open' }, schema: { hide: true } }, async () =>
+    http.swagger(),
+  )
+}

@@ -1,0 +1,127 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { App } from './app.ts'
+import { runDue as runBatchDue } from './batch/due.ts'
+import { batchJobs } from './batch/jobs.ts'
+import { runDue as runBillingDue } from './billing/due.ts'
+import { billingJobs } from './billing/jobs.ts'
+import { isMoving } from './move-clock.ts'
+import { openDb } from './platform/db.ts'
+import { forgetOldKeys } from './platform/idempotency.ts'
+import type { Fence, Job } from './platform/queue.ts'
+import { type QueueWorker, startQueueWorker } from './platform/queue-worker.ts'
+import { forgetQuietBuckets } from './platform/rate-limit.ts'
+import { freeDeadWorkers } from './platform/worker-lease.ts'
+
+export type Worker = { stop(): Promise<void> }
+
+/** Works both areas' jobs and looks regularly for what has fallen due. */
+export function startWorker(app: App): Worker {
+  const stopping = new AbortController()
+  const queue: QueueWorker = startQueueWorker({
+    url: app.database.url,
+    sessionUrl: app.database.sessionUrl,
+    concurrency: 8,
+    jobs: {
+      ...fenced(app, app.billing, billingJobs),
+      ...fenced(app, { ...app.batch, stopping: stopping.signal }, batchJobs),
+    },
+    events: {
+      onDone: (job, ms) => {
+        app.metrics.jobs.inc({ job, outcome: 'done' })
+        app.log.debug('job.done', { job, ms })
+      },
+      onFailed: (job, job_id, attempt, error) => {
+        app.metrics.jobs.inc({ job, outcome: 'failed' })
+        app.log.warn('job.failed', { job, job_id, attempt, error })
+      },
+      onDead: (job, job_id, error) => {
+        app.metrics.jobs.inc({ job, outcome: 'dead' })
+        app.log.error('job.dead', { job, job_id, error })
+      },
+      onLeaseLost: () => app.log.warn('worker.lease-lost', {}),
+    },
+  })
+  const sweeps = startSweeps(app, [
+    { name: 'billing-due', everyMs: 1_000, run: () => unlessMoving(app, () => runBillingDue(app.billing)) },
+    { name: 'batch-due', everyMs: 1_000, run: () => unlessMoving(app, () => runBatchDue(app.batch)) },
+    {
+      name: 'housekeeping',
+      everyMs: 60_000,
+      run: async () => {
+        await forgetQuietBuckets(app.pool)
+        await forgetOldKeys(openDb(app.pool), app.clock())
+      },
+    },
+  ])
+  return {
+    async stop() {
+      stopping.abort()
+      await sweeps.stop()
+      await queue.stop()
+    },
+  }
+}
+
+type JobWork = (payload: unknown, fence: Fence) => Promise<unknown>
+
+/** An area's jobs, each run at the time all processes agree on and behind this worker's fence. */
+function fenced<A extends { fence: Fence }>(
+  app: App,
+  area: A,
+  jobs: Readonly<Record<string, Job<A>>>,
+): Record<string, JobWork> {
+  return Object.fromEntries(
+    Object.entries(jobs).map(([name, job]) => [
+      name,
+      async (payload: unknown, fence: Fence) => {
+        await app.clock.sync()
+        return job.run({ ...area, fence }, payload)
+      },
+    ]),
+  )
+}
+
+/** While the sandbox clock is moved, the mover does what falls due, in order. */
+async function unlessMoving(app: App, run: () => Promise<unknown>): Promise<void> {
+  if (app.config.mode === 'sandbox' && (await isMoving(app))) return
+  await app.clock.sync()
+  await run()
+}
+
+/** What every process does, worker or not: notice the dead, and follow the shared clock. */
+export function startUpkeep(app: App): Worker {
+  return startSweeps(app, [
+    {
+      name: 'free-dead-workers',
+      everyMs: 2_000,
+      run: async () => {
+        const count = await freeDeadWorkers(app.pool)
+        if (count > 0) app.log.warn('worker.jobs-freed', { count })
+      },
+    },
+    { name: 'follow-clock', everyMs: 1_000, run: () => app.clock.sync() },
+  ])
+}
+
+type Sweep = { name: string; everyMs: number; run: () => Promise<unknown> }
+
+/** Runs each sweep again and again, never twice at once. A failure is logged and the next round tries again. */
+function startSweeps(app: App, sweeps: readonly Sweep[]): Worker {
+  const stopping = new AbortController()
+  const loops = sweeps.map(async ({ name, everyMs, run }) => {
+    while (!stopping.signal.aborted) {
+      try {
+        await run()
+      } catch (error) {
+        app.log.warn('sweep.failed', { sweep: name, error })
+      }
+      await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => {})
+    }
+  })
+  return {
+    async stop() {
+      stopping.abort()
+      await Promise.all(loops)
+    },
+  }
+}

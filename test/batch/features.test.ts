@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { removeKeywords } from '../../src/batch/keywords/remove-keywords.ts'
+import { dayName } from '../../src/batch/training/history.ts'
+import { readHistory } from '../../src/batch/training/history-rows.ts'
+import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
+import { recordVolumes } from '../../src/batch/volumes/record-volumes.ts'
+import { openWorld, type World } from '../world.ts'
+import { store } from './batch-story.ts'
+
+let world: World
+
+beforeAll(async () => {
+  world = await openWorld({ now: '2030-03-15T12:00:00Z' })
+  // Told out of order, over two months.
+  await store(world, 'ws_b', [
+    { keyword: 'Shoes', day: '2030-02-02', status: 'ranked', position: 4, url: 'https://a.example/1' },
+    { keyword: 'Shoes', day: '2030-01-30', status: 'ranked', position: 7, url: 'https://a.example/2' },
+    { keyword: 'Shoes', day: '2030-01-31', status: 'not_in_depth', searched_depth: 50 },
+    { keyword: 'Shoes', day: '2030-02-01', status: 'failed' },
+    { keyword: 'Shoes', day: '2030-02-02', status: 'ranked', position: 9, engine: 'google' },
+  ])
+  await store(world, 'ws_a', [
+    { keyword: 'hats', day: '2030-02-01', status: 'ranked', position: 1 },
+    { keyword: 'shoes', day: '2030-02-01', status: 'ranked', position: 2 },
+  ])
+  const volume = (keyword: string, month: string, source: string, value: object) => ({
+    keyword,
+    source,
+    kind: 'month' as const,
+    day: `${month}-01`,
+    ...value,
+  })
+  await recordVolumes(world.app.batch, [
+    volume('shoes', '2029-12', 'naver', { volume: 300 }),
+    volume('shoes', '2029-12', 'google', { volume: 200 }),
+    volume('shoes', '2030-01', 'naver', { volume_max: 9 }),
+    volume('shoes', '2030-02', 'naver', { volume: 999 }),
+  ])
+  await aggregateVolumes(world.app.batch)
+})
+afterAll(() => world.close())
+
+const read = (until?: string) => readHistory(world.app.batch.db, until)
+
+test('usable ranks come series by series, each in day order; failed checks are not among them', async () => {
+  const { history, series } = await read()
+  const ranks = series.map(({ workspaceId, engine }, at) => {
+    const rows = Array.from(
+      { length: history.starts[at + 1]! - history.starts[at]! },
+      (_, row) => history.starts[at]! + row,
+    )
+    return [workspaceId, engine, rows.map((row) => [dayName(history.days[row]!), history.places[row]])]
+  })
+  expect(ranks).toEqual([
+    ['ws_a', 'naver', [['2030-02-01', 1]]],
+    ['ws_a', 'naver', [['2030-02-01', 2]]],
+    ['ws_b', 'google', [['2030-02-02', 9]]],
+    [
+      'ws_b',
+      'naver',
+      [
+        ['2030-01-30', 7],
+        ['2030-01-31', -51],
+        ['2030-02-02', 4],
+      ],
+    ],
+  ])
+  expect([...history.sites]).toEqual([0, 0, 1, 1])
+  // The same keyword in two workspaces is one; a page that changed can be told, and one not known is none.
+  expect([...history.keywords]).toEqual([0, 1, 1, 1])
+  const [first, second, third] = history.urls.slice(history.starts[3], history.starts[4])
+  expect(second).toBe(0)
+  expect(first).not.toBe(third)
+})
+
+test('volumes end before the month of the last rank; a bound counts as its middle, and the first source speaks', async () => {
+  const { history } = await read()
+  expect([...history.volumeStarts]).toEqual([0, 0, 2])
+  expect([...history.volumeMonths]).toEqual([2029 * 12 + 11, 2030 * 12])
+  expect([...history.volumes]).toEqual([200, 4.5])
+})
+
+test('the hash stands for the rows: the same until one of them changes, and for the past also then', async () => {
+  const before = (await read()).sha256
+  expect((await read()).sha256).toBe(before)
+  const january = (await read('2030-01-31')).sha256
+  await store(world, 'ws_b', [{ keyword: 'shoes', day: '2030-02-03', status: 'ranked', position: 4 }])
+  expect((await read()).sha256).not.toBe(before)
+  expect((await read('2030-02-02')).sha256).toBe(before)
+  expect((await read('2030-01-31')).sha256).toBe(january)
+  await store(world, 'ws_b', [{ keyword: 'shoes', day: '2030-01-31', status: 'ranked', position: 8 }])
+  expect((await read('2030-01-31')).sha256).not.toBe(january)
+})
+
+test('a keyword that was removed still teaches', async () => {
+  const { series } = await read()
+  await removeKeywords(world.app.batch, 'ws_a', ['hats'])
+  expect((await read()).series).toEqual(series)
+})
+
+test('an empty history is one', async () => {
+  const { history, series } = await read('2001-01-01')
+  expect(series).toEqual([])
+  expect([...history.starts]).toEqual([0])
+})

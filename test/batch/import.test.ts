@@ -1,0 +1,349 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
+import { openWorld, type World } from '../world.ts'
+
+let world: World
+let folder: string
+let files = 0
+let workspaces = 0
+
+beforeAll(async () => {
+  world = await openWorld({ now: '2030-01-15T12:00:00Z' })
+  folder = mkdtempSync(join(tmpdir(), 'rankledger-import-'))
+})
+afterAll(async () => {
+  await world.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function writeFile(text: string | Buffer): string {
+  const path = join(folder, `file-${++files}.csv`)
+  writeFileSync(path, text)
+  return path
+}
+
+async function newWorkspace(...keywords: string[]): Promise<string> {
+  const workspace_id = `ws_import_${++workspaces}`
+  if (keywords.length > 0) await world.post('/api/batch/keywords', { workspace_id, keywords })
+  return workspace_id
+}
+
+const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+
+type Ended = { code: number | null; stdout: string; stderr: string }
+
+/** Runs the built command, as operators do, in a process of its own. */
+function start(
+  args: string[],
+  more: { input?: string; preload?: string; env?: Record<string, string> } = {},
+) {
+  const child: ChildProcess = spawn(
+    process.execPath,
+    [...(more.preload ? ['--import', more.preload] : []), main, 'import', ...args],
+    {
+      env: { PATH: process.env['PATH'], ...world.environment, ...more.env },
+      stdio: ['pipe', 'pipe', 'pipe'],
+    },
+  )
+  const said = { stdout: '', stderr: '' }
+  child.stdout!.on('data', (data) => (said.stdout += data))
+  child.stderr!.on('data', (data) => (said.stderr += data))
+  child.stdin!.end(more.input ?? '')
+  const ended = new Promise<Ended>((resolve) => child.on('close', (code) => resolve({ code, ...said })))
+  return { child, ended }
+}
+
+async function run(args: string[], more?: Parameters<typeof start>[1]) {
+  const { code, stdout, stderr } = await start([...args, '--json'], more).ended
+  if (code !== 0) throw new Error(`exit ${code}: ${stderr}`)
+  return JSON.parse(stdout)
+}
+
+/** Ranks of many keywords over many days, day after day as collectors write them. */
+function rankFile(
+  keywords: number,
+  days: number,
+  extra: (line: number) => string | undefined = () => undefined,
+): string {
+  const lines = ['keyword,day,status,position,url,checked_at']
+  for (let day = 0; day < days; day++) {
+    const name = new Date(Date.UTC(2029, 9, 1 + day)).toISOString().slice(0, 10)
+    for (let at = 0; at < keywords; at++) {
+      lines.push(
+        `bulk ${at},${name},ranked,${((at * 7 + day) % 100) + 1},https://example.com/${at},${name}T09:00:00+09:00`,
+      )
+      const more = extra(lines.length)
+      if (more !== undefined) lines.push(more)
+    }
+  }
+  return `${lines.join('\n')}\n`
+}
+
+async function bulkWorkspace(keywords: number): Promise<string> {
+  const workspace = await newWorkspace()
+  await world.query(
+    `insert into batch.keyword (workspace_id, key, display, created_at)
+     select $1, 'bulk ' || i, 'bulk ' || i, now() from generate_series(0, $2 - 1) i`,
+    [workspace, keywords],
+  )
+  return workspace
+}
+
+async function countRanks(workspace: string): Promise<number> {
+  return (
+    await world.query('select count(*)::int as n from batch.rank where workspace_id = $1', [workspace])
+  )[0]!['n']
+}
+
+describe('importing ranks', () => {
+  test('reads CSV with quotes, a byte order mark and Windows line ends, and says what became of each line', async () => {
+    const workspace = await newWorkspace('나이키', 'air, max', 'boots')
+    const path = writeFile(
+      '\ufeff' +
+        [
+          'day,keyword,status,position,searched_depth,url,checked_at',
+          '2030-01-14,나이키,ranked,3,50,"https://example.com/?a=1,2",2030-01-14T09:00:00+09:00',
+          '2030-01-14,"air, max",not_in_depth,,,,',
+          '',
+          '2030-01-14,unknown,ranked,3,,,',
+          '2030-01-14,boots,ranked,300,,,',
+          '2030-01-14,boots,ranked,third,,,',
+          '2030-13-14,boots,failed,,,,',
+          '2030-01-14,boots,lost,,,,',
+          '2030-01-14,boots,failed',
+          '2030-01-14,"bo"ots,failed,,,,',
+          '2030-01-14,boots,failed,,,,',
+        ].join('\r\n'),
+    )
+    expect(await run(['ranks', path, '--workspace', workspace])).toEqual({
+      inserted: 3,
+      updated: 0,
+      unchanged: 0,
+      rejected: 7,
+      lines: 12,
+      resumed_after_line: 0,
+      rejects: `${path}.rejected.csv`,
+    })
+    expect(readFileSync(`${path}.rejected.csv`, 'utf8').split('\n')).toEqual([
+      'line,code,record',
+      '5,keyword_not_found,"2030-01-14,unknown,ranked,3,,,"',
+      '6,position_out_of_range,"2030-01-14,boots,ranked,300,,,"',
+      '7,position_wrong_form,"2030-01-14,boots,ranked,third,,,"',
+      '8,day_not_real,"2030-13-14,boots,failed,,,,"',
+      '9,status_wrong_form,"2030-01-14,boots,lost,,,,"',
+      '10,wrong_number_of_cells,"2030-01-14,boots,failed"',
+      '11,broken_quotes,"2030-01-14,""bo""ots,failed,,,,"',
+      '',
+    ])
+    const { ranks } = (
+      await world.get(`/api/batch/ranks/${encodeURIComponent('나이키')}?workspace_id=${workspace}`)
+    ).body.data
+    expect(ranks).toMatchObject([{ position: 3, searched_depth: 50, url: 'https://example.com/?a=1,2' }])
+  })
+
+  test('reads JSON lines from standard input', async () => {
+    const workspace = await newWorkspace('shoes')
+    const rows = [
+      { keyword: 'shoes', day: '2030-01-13', status: 'ranked', position: 4 },
+      { keyword: 'shoes', day: '2030-01-14', status: 'ranked', position: 5, colour: 'red' },
+      { keyword: 'shoes', status: 'ranked', position: 5 },
+    ]
+    const input = `${rows.map((row) => JSON.stringify(row)).join('\n')}\nnot json`
+    const answer = await run(
+      ['ranks', '-', '--workspace', workspace, '--rejects', join(folder, 'stdin.csv')],
+      { input },
+    )
+    expect(answer).toMatchObject({ inserted: 1, rejected: 3 })
+    expect(readFileSync(join(folder, 'stdin.csv'), 'utf8').match(/^\d+,\w+/gm)).toEqual([
+      '2,unknown_field',
+      '3,day_missing',
+      '4,invalid_json',
+    ])
+  })
+
+  test('lines in another encoding are rejected, and only they', async () => {
+    const workspace = await newWorkspace('나이키')
+    const path = writeFile(
+      Buffer.concat([
+        Buffer.from('keyword,day,status\n나이키,2030-01-13,failed\n'),
+        Buffer.from([0xb3, 0xaa, 0xc0, 0xcc]),
+        Buffer.from(',2030-01-13,failed\n나이키,2030-01-14,failed\n'),
+      ]),
+    )
+    expect(await run(['ranks', path, '--workspace', workspace])).toMatchObject({
+      inserted: 2,
+      rejected: 1,
+      lines: 4,
+    })
+    expect(readFileSync(`${path}.rejected.csv`, 'utf8')).toContain('3,not_utf8,')
+  })
+
+  test('stores nothing twice: the same file again is unchanged, corrections in a file update', async () => {
+    const workspace = await bulkWorkspace(300)
+    const path = writeFile(rankFile(300, 3))
+    expect(await run(['ranks', path, '--workspace', workspace])).toMatchObject({
+      inserted: 900,
+      unchanged: 0,
+    })
+    expect(await run(['ranks', path, '--workspace', workspace])).toMatchObject({
+      inserted: 0,
+      updated: 0,
+      unchanged: 900,
+    })
+    // New days, a correction, an older check and a repeat in one file.
+    const more = writeFile(
+      rankFile(300, 4, (line) =>
+        line === 2
+          ? 'bulk 0,2029-10-01,ranked,77,,2029-10-02T09:00:00Z\nbulk 0,2029-10-01,failed,,,2029-10-03T09:00:00Z'
+          : undefined,
+      ),
+    )
+    expect(await run(['ranks', more, '--workspace', workspace])).toMatchObject({
+      inserted: 300,
+      updated: 1,
+      unchanged: 901,
+    })
+    expect(await countRanks(workspace)).toBe(1200)
+    const [row] = await world.query(
+      `select r.position from batch.rank r join batch.keyword k on k.id = r.keyword_id
+       where r.workspace_id = $1 and k.key = 'bulk 0' and r.day = '2029-10-01'`,
+      [workspace],
+    )
+    expect(row).toEqual({ position: 77 })
+  })
+
+  test('killed at any moment, it goes on where it was, and no row or rejected line comes twice', async () => {
+    const keywords = 2000
+    const workspace = await bulkWorkspace(keywords)
+    const path = writeFile(
+      rankFile(keywords, 40, (line) =>
+        line % 1000 === 0 ? `nobody ${line},2029-10-01,failed,,,` : undefined,
+      ),
+    )
+    const args = ['ranks', path, '--workspace', workspace]
+    let lastBytes = 0n
+    for (let kill = 0; kill < 2; kill++) {
+      const { child, ended } = start(args)
+      await vi.waitFor(
+        async () => {
+          const [row] = await world.query<{ bytes: bigint }>(
+            'select bytes from batch.import_progress where id like $1',
+            [`ranks ${workspace} %`],
+          )
+          expect(row?.bytes ?? 0n).toBeGreaterThan(lastBytes)
+          lastBytes = row!.bytes
+        },
+        { timeout: 30_000, interval: 5 },
+      )
+      child.kill('SIGKILL')
+      expect((await ended).code).toBeNull()
+    }
+    const stored = await countRanks(workspace)
+    expect(stored).toBeGreaterThan(0)
+    expect(stored).toBeLessThan(keywords * 40)
+
+    const outcome = await run(args)
+    expect(outcome.resumed_after_line).toBeGreaterThan(0)
+    expect(outcome).toMatchObject({ inserted: keywords * 40, updated: 0, unchanged: 0 })
+    expect(await countRanks(workspace)).toBe(keywords * 40)
+    const rejects = readFileSync(`${path}.rejected.csv`, 'utf8').trimEnd().split('\n').slice(1)
+    expect(rejects).toHaveLength(outcome.rejected)
+    expect(new Set(rejects).size).toBe(outcome.rejected)
+    expect(outcome.rejected).toBe(80)
+    expect(
+      await world.query('select 1 from batch.import_progress where id like $1', [`ranks ${workspace} %`]),
+    ).toEqual([])
+  })
+
+  test('a file that was changed after it was interrupted is read from its start', async () => {
+    const workspace = await bulkWorkspace(2000)
+    const path = writeFile(rankFile(2000, 30))
+    const args = ['ranks', path, '--workspace', workspace]
+    const { child, ended } = start(args)
+    await vi.waitFor(
+      async () =>
+        expect(
+          await world.query('select 1 from batch.import_progress where id like $1', [`ranks ${workspace} %`]),
+        ).toHaveLength(1),
+      { timeout: 30_000, interval: 5 },
+    )
+    child.kill('SIGKILL')
+    await ended
+    utimesSync(path, new Date(), new Date(Date.now() + 5000))
+    const outcome = await run(args)
+    expect(outcome.resumed_after_line).toBe(0)
+    expect(outcome.inserted + outcome.unchanged).toBe(60_000)
+    expect(await countRanks(workspace)).toBe(60_000)
+  })
+
+  test('keeps a flat memory', async () => {
+    const workspace = await bulkWorkspace(5000)
+    const path = writeFile(rankFile(5000, 50))
+    const peakFile = join(folder, 'peak')
+    const preload = `data:text/javascript,${encodeURIComponent(
+      'import { writeFileSync } from "node:fs"; process.on("exit", () => writeFileSync(process.env.PEAK_FILE, String(process.resourceUsage().maxRSS)))',
+    )}`
+    expect(
+      await run(['ranks', path, '--workspace', workspace], { preload, env: { PEAK_FILE: peakFile } }),
+    ).toMatchObject({
+      inserted: 250_000,
+    })
+    expect(Number(readFileSync(peakFile, 'utf8')) / 1024).toBeLessThan(200)
+  })
+
+  test.each([
+    ['a header that does not fit', 'keyword,day,state\n', 1, /"state" is no field, "status" is missing/],
+    ['an empty file', '', 1, /empty/],
+  ])('%s is told at once', async (_what, text, code, message) => {
+    const { code: ended, stderr } = await start(['ranks', writeFile(text), '--workspace', 'ws']).ended
+    expect(ended).toBe(code)
+    expect(stderr).toMatch(message)
+  })
+
+  test('misuse is told with exit 2, a missing file with exit 1', async () => {
+    const misuses = [
+      ['ranks', 'x.csv'],
+      ['ranks'],
+      ['ranks', 'x.csv', 'y.csv', '--workspace', 'ws'],
+      ['colours', 'x.csv'],
+    ]
+    const ended = await Promise.all(misuses.map((args) => start(args).ended))
+    expect(ended.map(({ code }) => code)).toEqual([2, 2, 2, 2])
+    const missing = await start(['ranks', 'nowhere.csv', '--workspace', 'ws']).ended
+    expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('nowhere.csv cannot be read')])
+  })
+})
+
+describe('importing volumes', () => {
+  test('stores observations that the next aggregation turns into months', async () => {
+    const path = writeFile(
+      [
+        'keyword,source,kind,day,volume,volume_max',
+        'import volume,naver,month,2029-11-30,1200,',
+        'import volume,naver,month,2029-12-31,,9',
+        'import volume,naver,month,2029-12-31,5,9',
+        '👟,naver,month,2029-12-31,5,',
+        'import volume,naver,week,2029-12-31,5,',
+      ].join('\n'),
+    )
+    expect(await run(['volumes', path])).toMatchObject({ inserted: 2, updated: 0, unchanged: 0, rejected: 3 })
+    expect(readFileSync(`${path}.rejected.csv`, 'utf8').match(/^\d+,\w+/gm)).toEqual([
+      '4,volume_and_bound',
+      '5,keyword_has_emoji',
+      '6,kind_wrong_form',
+    ])
+    await aggregateVolumes(world.app.batch)
+    const { months } = (await world.get('/api/batch/volumes/import%20volume')).body.data
+    expect(months).toMatchObject([
+      { month: '2029-11', volume: 1200 },
+      { month: '2029-12', volume: null, volume_max: 9 },
+    ])
+    expect(await run(['volumes', path])).toMatchObject({ inserted: 0, updated: 0, unchanged: 2, rejected: 3 })
+    expect(existsSync(`${path}.rejected.csv`)).toBe(true)
+  })
+})

@@ -1,0 +1,176 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openWorld, type World } from '../world.ts'
+import { aimlessWeek, run, store } from './batch-story.ts'
+
+let world: World
+let modelId: string
+
+beforeAll(async () => {
+  world = await openWorld({ now: '2030-01-15T12:00:00Z', worker: true })
+  await store(world, 'ws_mine', aimlessWeek())
+  modelId = (await run(world, 'classifier')).model_id
+})
+afterAll(() => world.close())
+
+const predictionOf = (keyword: string, workspace = 'ws_mine', token?: string) =>
+  world.get(
+    `/api/batch/predictions/${encodeURIComponent(keyword)}?workspace_id=${workspace}`,
+    token === undefined ? {} : { token },
+  )
+const ranked = (keyword: string, day: string, position: number, more = {}) => ({
+  keyword,
+  day,
+  status: 'ranked' as const,
+  position,
+  searched_depth: 10_000,
+  ...more,
+})
+
+test('before the first run there is none', async () => {
+  const { status, body } = await predictionOf('aimless 1')
+  expect([status, body.error.code]).toEqual([404, 'prediction_not_found'])
+})
+
+test('every registered keyword with a usable rank is foretold, and no other', async () => {
+  await store(world, 'ws_other', [
+    ranked('aimless 1', '2030-01-13', 5),
+    { keyword: 'only failed', day: '2030-01-13', status: 'failed' },
+    { keyword: 'not found', day: '2030-01-12', status: 'not_in_depth' },
+    ranked('removed', '2030-01-13', 5),
+  ])
+  await world.post('/api/batch/keywords', { workspace_id: 'ws_other', keywords: ['never checked'] })
+  await world.ask('DELETE', '/api/batch/keywords', {
+    body: { workspace_id: 'ws_other', keywords: ['removed'] },
+  })
+
+  const finished = await run(world, 'predict')
+  expect(finished).toMatchObject({ status: 'succeeded', model_id: modelId, metrics: { predictions: 202 } })
+  const { status, body } = await predictionOf('AIMLESS 1')
+  expect(status).toBe(200)
+  expect(body.data).toEqual({
+    keyword: 'aimless 1',
+    day: '2030-01-14',
+    horizon_days: 1,
+    probabilities: { rise: expect.any(Number), hold: expect.any(Number), fall: expect.any(Number) },
+    predicted: expect.stringMatching(/^(rise|hold|fall)$/),
+    model_id: modelId,
+  })
+  const { rise, hold, fall } = body.data.probabilities
+  expect(rise + hold + fall).toBeCloseTo(1, 12)
+  expect(body.data.probabilities[body.data.predicted]).toBe(Math.max(rise, hold, fall))
+  expect((await predictionOf('not found', 'ws_other')).body.data.day).toBe('2030-01-12')
+  for (const keyword of ['only failed', 'never checked', 'removed', 'unknown']) {
+    expect((await predictionOf(keyword, 'ws_other')).status).toBe(404)
+  }
+})
+
+test('probabilities come out as they were computed, to the last bit', async () => {
+  const [row] = await world.query<{ rise: number }>(
+    `select rise from batch.prediction where workspace_id = 'ws_mine' limit 1`,
+  )
+  expect((await predictionOf('aimless 1')).body.data.probabilities.rise).toBe(row!.rise)
+})
+
+test('a token sees the predictions of its own workspace only', async () => {
+  const other = await world.makeToken({ scopes: ['batch:read'], workspace: 'ws_other', account: null })
+  expect((await predictionOf('aimless 1', 'ws_mine', other)).status).toBe(403)
+  expect((await predictionOf('aimless 1', 'ws_other', other)).body.data.day).toBe('2030-01-13')
+  expect((await predictionOf('aimless 2', 'ws_other', other)).status).toBe(404)
+  const unnamed = await world.get('/api/batch/predictions/aimless%201', { token: other })
+  expect(unnamed.body.data.day).toBe('2030-01-13')
+})
+
+test('a keyword that is none is refused as one', async () => {
+  const { status, body } = await predictionOf('x'.repeat(81))
+  expect([status, body.error.code]).toEqual([400, 'invalid_keyword'])
+  expect((await world.get('/api/batch/predictions/a')).status).toBe(400)
+})
+
+test('the series checked last speaks for a keyword; of several, the one with most ranks', async () => {
+  await store(world, 'ws_series', [
+    ranked('a', '2030-01-12', 5),
+    ranked('a', '2030-01-13', 5),
+    ranked('a', '2030-01-14', 5, { engine: 'google' }),
+    ranked('b', '2030-01-14', 5, { engine: 'bing' }),
+    ranked('b', '2030-01-13', 5, { engine: 'naver' }),
+    ranked('b', '2030-01-14', 5, { engine: 'naver' }),
+    ranked('b', '2030-01-14', 5, { engine: 'yahoo' }),
+  ])
+  await run(world, 'predict')
+  const engines = await world.query(
+    `select k.key, p.engine from batch.prediction p join batch.keyword k on k.id = p.keyword_id
+     where p.workspace_id = 'ws_series' order by k.key`,
+  )
+  expect(engines).toEqual([
+    { key: 'a', engine: 'google' },
+    { key: 'b', engine: 'naver' },
+  ])
+})
+
+test('once the horizon has passed, each model is told how its predictions turned out', async () => {
+  expect((await world.get(`/api/batch/models/${modelId}`)).body.data.live_quality).toBeNull()
+  const [{ probabilities }] = [(await predictionOf('aimless 1')).body.data]
+  // One rises, one holds, one falls; the others are not checked on that day and stay open.
+  const latest = await world.query<{ key: string; position: number }>(
+    `select k.key, r.position from batch.rank r join batch.keyword k on k.id = r.keyword_id
+     where r.workspace_id = 'ws_mine' and r.day = '2030-01-14' and k.key in ('aimless 1', 'aimless 2', 'aimless 3') order by 1`,
+  )
+  const factors = [0.5, 1, 2]
+  await store(
+    world,
+    'ws_mine',
+    latest.map(({ key, position }, at) => ranked(key, '2030-01-15', Math.round(position * factors[at]!))),
+  )
+  expect(await run(world, 'predict')).toMatchObject({ metrics: { outcomes: 3 } })
+  const { live_quality } = (await world.get(`/api/batch/models/${modelId}`)).body.data
+  const losses = [probabilities.rise, probabilities.hold, probabilities.fall].map(
+    (chance) => -Math.log(chance),
+  )
+  expect(live_quality).toEqual({
+    examples: 3,
+    log_loss: expect.closeTo((losses[0]! + losses[1]! + losses[2]!) / 3, 12),
+    until: '2030-01-14',
+  })
+  // Each counts once, and the next prediction stands on the new day.
+  expect((await predictionOf('aimless 1')).body.data.day).toBe('2030-01-15')
+  expect(await run(world, 'predict')).toMatchObject({ metrics: { outcomes: 0 } })
+  expect((await world.get(`/api/batch/models/${modelId}`)).body.data.live_quality).toEqual(live_quality)
+})
+
+test('a prediction that never learns its outcome goes in the end, but not the newest of its keyword', async () => {
+  const old = (at: number) =>
+    world.query(
+      `insert into batch.prediction select workspace_id, keyword_id, $2::date, model_id, horizon_days, rise, hold, fall, predicted,
+         engine, device, location, predicted_at
+       from batch.prediction where workspace_id = 'ws_mine' and keyword_id = (select id from batch.keyword where key = $1) limit 1`,
+      [`aimless ${at}`, '2029-11-01'],
+    )
+  await old(5)
+  await old(6)
+  await world.ask('DELETE', '/api/batch/keywords', {
+    body: { workspace_id: 'ws_mine', keywords: ['aimless 6'] },
+  })
+  await world.query(
+    `delete from batch.prediction p using batch.keyword k where k.id = p.keyword_id and k.key = 'aimless 6' and day > '2029-12-01'`,
+  )
+  await run(world, 'predict')
+  const left = await world.query(
+    `select k.key, p.day from batch.prediction p join batch.keyword k on k.id = p.keyword_id
+     where k.key in ('aimless 5', 'aimless 6') order by 1, 2`,
+  )
+  expect(left).toEqual([
+    { key: 'aimless 5', day: '2030-01-14' },
+    { key: 'aimless 6', day: '2029-11-01' },
+  ])
+})
+
+test('a model that cannot be read ends the run, and the predictions stay', async () => {
+  await world.query(`update batch.model set artifact = '\\x00' where id = $1`, [modelId])
+  // A whole copy in the cache would do.
+  expect(await run(world, 'predict')).toMatchObject({ status: 'succeeded' })
+  rmSync(join(world.environment['RANKLEDGER_DATA']!, 'models'), { recursive: true })
+  expect(await run(world, 'predict')).toMatchObject({ status: 'failed', error: { code: 'corrupt_model' } })
+  expect((await predictionOf('aimless 1')).status).toBe(200)
+})

@@ -1,0 +1,191 @@
+import { randomBytes } from 'node:crypto'
+import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
+import { nextDue, runDue } from '../../src/billing/due.ts'
+import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
+import { billingRoutes } from '../../src/billing/routes.ts'
+import type { BillingTables } from '../../src/billing/tables.ts'
+import { openAccess, type Scope, scopes } from '../../src/platform/access.ts'
+import type { Clock } from '../../src/platform/clock.ts'
+import { openDb, openPool } from '../../src/platform/db.ts'
+import { buildHttp } from '../../src/platform/http/http.ts'
+import { openRateLimiter } from '../../src/platform/rate-limit.ts'
+import { newToken } from '../../src/platform/token.ts'
+import { insertToken } from '../../src/platform/token-rows.ts'
+import { openVault } from '../../src/platform/vault.ts'
+import { createDatabase, dropDatabase } from '../world.ts'
+import { scriptedProvider } from './scripted-provider.ts'
+
+export type BillingWorld = Awaited<ReturnType<typeof openBillingWorld>>
+
+// biome-ignore lint/suspicious/noExplicitAny: stories read fields that their assertions pin down
+export type Reply = { status: number; body: any; data: any; text: string; headers: Record<string, unknown> }
+
+/**
+ * Billing alone, on a real database and through its real routes, with a provider that follows a script and a clock that
+ * stands still until it is turned: for races, crashes and answers that no provider gives on demand.
+ */
+export async function openBillingWorld(options: { now?: string; terms?: Partial<BillingTerms> } = {}) {
+  const url = await createDatabase()
+  const pool = openPool({ url, max: 20, name: 'test', onError: () => {} })
+  let now = new Date(options.now ?? '2026-03-05T09:00:00+09:00')
+  const clock: Clock = Object.assign(() => now, {
+    sync: async () => {},
+    moveTo: async (instant: Date) => {
+      now = instant
+    },
+  })
+  const script = scriptedProvider()
+  const key = { version: 1, key: randomBytes(32) }
+  const app: BillingApp = {
+    db: openDb<BillingTables>(pool),
+    pool,
+    clock,
+    provider: script.provider,
+    vault: openVault([key]),
+    fence: async () => {},
+    terms: {
+      sandbox: true,
+      timeZone: 'Asia/Seoul',
+      cancelLeadSeconds: 60,
+      dunningDays: [1, 3, 5, 7],
+      catchUpPeriods: 1,
+      answerWithinMs: 15_000,
+      providerTimeoutMs: 3_000,
+      webhookSecrets: [],
+      hintSecret: undefined,
+      vaultKeys: [key],
+      ...options.terms,
+    },
+  }
+  await seedPlans(app)
+  const faults: unknown[] = []
+  const http = buildHttp({
+    access: openAccess(pool, clock),
+    limiter: openRateLimiter(pool),
+    openPrefixes: [],
+    onAnswer: () => {},
+    onFault: (error) => void faults.push(error),
+  })
+  billingRoutes(http, app)
+  await http.ready()
+
+  async function makeToken(
+    grant: { scopes?: readonly Scope[]; account?: string | null } = {},
+  ): Promise<string> {
+    const made = newToken('test')
+    await insertToken(pool, made, {
+      name: 'test',
+      scopes: grant.scopes ?? scopes,
+      workspace: null,
+      account: grant.account === undefined ? '*' : grant.account,
+      createdAt: now,
+      expiresAt: null,
+    })
+    return made
+  }
+  const token = await makeToken()
+
+  async function ask(
+    method: 'GET' | 'POST' | 'PUT' | 'DELETE',
+    path: string,
+    body?: object,
+    more: { key?: string; token?: string } = {},
+  ): Promise<Reply> {
+    const answer = await http.inject({
+      method,
+      url: `/api/billing${path}`,
+      headers: {
+        authorization: `Bearer ${more.token ?? token}`,
+        ...(more.key !== undefined && { 'idempotency-key': more.key }),
+      },
+      ...(body !== undefined && { payload: body }),
+    })
+    const parsed = answer.body === '' ? undefined : JSON.parse(answer.body)
+    return {
+      status: answer.statusCode,
+      body: parsed,
+      data: parsed?.data,
+      text: answer.body,
+      headers: answer.headers,
+    }
+  }
+
+  /** Turns the clock by way of every due instant, as the sandbox's mover does. */
+  async function advanceTo(instant: string | Date): Promise<void> {
+    const target = new Date(instant)
+    for (let due = await nextDue(app); due && due <= target; due = await nextDue(app)) {
+      if (due > now) now = due
+      await runDue(app)
+    }
+    now = target
+    await runDue(app)
+  }
+
+  return {
+    app,
+    script,
+    faults,
+    makeToken,
+    ask,
+    get: (path: string, more?: { token?: string }) => ask('GET', path, undefined, more),
+    post: (path: string, body: object, more?: { key?: string; token?: string }) =>
+      ask('POST', path, body, more),
+    advanceTo,
+    /** Turns the clock as an outage does: nothing runs on the way. */
+    skipTo(instant: string | Date): void {
+      now = new Date(instant)
+    },
+    runDue: () => runDue(app),
+    /** Lets every lease and every real-time wait run out, as if their owners had died long ago. */
+    async forgetLeases(): Promise<void> {
+      await pool.query(`update billing.payment set sending_until = null, look_at = clock_timestamp()
+                        where status in ('sending', 'unknown')`)
+      await pool.query(`update billing.refund set sending_until = null, look_at = clock_timestamp()
+                        where status = 'pending'`)
+      await pool.query(
+        `update billing.payment_method set look_at = clock_timestamp() where state = 'pending'`,
+      )
+      await pool.query('update platform.idempotency_key set leased_until = null')
+    },
+    async subscribe(
+      accountId: string,
+      more: { plan?: string; card?: string; key?: string; timezone?: string } = {},
+    ) {
+      return ask(
+        'POST',
+        '/subscribe',
+        {
+          account_id: accountId,
+          plan_id: more.plan ?? 'starter-monthly',
+          payment_method: { billing_key: more.card ?? 'bk_test_ok' },
+          ...(more.timezone !== undefined && { timezone: more.timezone }),
+        },
+        more.key === undefined ? {} : { key: more.key },
+      )
+    },
+    async subscription(id: string) {
+      return (await ask('GET', `/subscriptions/${id}`)).data
+    },
+    /** Newest first. */
+    async invoices(accountId: string) {
+      return (await ask('GET', `/invoices?account_id=${accountId}&limit=100`)).data.invoices
+    },
+    async rows<R extends object>(text: string, values: unknown[] = []): Promise<R[]> {
+      return (await pool.query(text, values)).rows
+    },
+    /** What stands in each book of the ledger, in won unless said otherwise. */
+    async books(currency = 'KRW'): Promise<Record<string, number>> {
+      const found = await pool.query(
+        `select e.book, sum(e.amount)::bigint as sum from billing.ledger_entry e
+         join billing.ledger_transfer t on t.id = e.transfer_id where t.currency = $1 group by e.book`,
+        [currency],
+      )
+      return Object.fromEntries(found.rows.map((row) => [row.book, Number(row.sum)]))
+    },
+    async close(): Promise<void> {
+      await http.close()
+      await pool.end()
+      await dropDatabase(url)
+    },
+  }
+}

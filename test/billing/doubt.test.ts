@@ -1,0 +1,217 @@
+import { afterEach, expect, test } from 'vitest'
+import { settleFromProvider } from '../../src/billing/subscriptions/settle-from-provider.ts'
+import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+
+let world: BillingWorld
+afterEach(async () => {
+  expect(world.faults).toEqual([])
+  await world.close()
+})
+
+test('money taken without an answer is found by one lookup before the caller is answered', async () => {
+  world = await openBillingWorld()
+  world.script.nextCharges({ kind: 'lost_answer' })
+  expect(await world.subscribe('acct_1')).toMatchObject({ status: 201, data: { status: 'active' } })
+  expect(world.script.calls.charge).toBe(1)
+  expect(await world.books()).toEqual({ provider: 9900, revenue: -9900 })
+})
+
+test('while nobody knows, the answer is 202; once the provider speaks it becomes final and stays', async () => {
+  world = await openBillingWorld()
+  world.script.state.silent = true
+  const first = await world.subscribe('acct_1', { key: 'k' })
+  expect(first).toMatchObject({
+    status: 202,
+    data: { status: 'incomplete', access: false, next_billing_at: '2026-04-05T09:00:00.000+09:00' },
+  })
+  expect((await world.subscribe('acct_1', { key: 'k' })).status).toBe(202)
+  expect(await world.subscribe('acct_1', { key: 'other' })).toMatchObject({ status: 409 })
+
+  world.script.state.silent = false
+  await world.forgetLeases()
+  await world.runDue()
+  const settled = await world.subscribe('acct_1', { key: 'k' })
+  expect(settled).toMatchObject({ status: 201, data: { status: 'active' } })
+  expect((await world.subscribe('acct_1', { key: 'k' })).text).toBe(settled.text)
+  expect(world.script.book.size).toBe(1)
+  expect(new Set([...world.script.book.keys()]).size).toBe(1)
+  expect((await world.invoices('acct_1'))[0].payments).toHaveLength(1)
+})
+
+test('a request that never arrived is sent again under its own key and charges once', async () => {
+  world = await openBillingWorld()
+  world.script.nextCharges({ kind: 'lost_request' })
+  expect((await world.subscribe('acct_1')).status).toBe(202)
+  await world.runDue()
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+  expect(world.script.calls.charge).toBe(2)
+  expect(world.script.book.size).toBe(1)
+})
+
+test('after the key window and three lookups over an hour a first charge never arrived, and nothing remains', async () => {
+  world = await openBillingWorld()
+  world.script.nextCharges(...Array.from({ length: 20 }, () => ({ kind: 'lost_request' as const })))
+  const { data } = await world.subscribe('acct_1', { key: 'k' })
+  await world.advanceTo('2026-03-06T09:59:59+09:00')
+  expect((await world.subscription(data.subscription_id)).status).toBe('incomplete')
+  const sent = world.script.calls.charge
+  await world.advanceTo('2026-03-06T10:00:00+09:00')
+  expect(world.script.calls.charge).toBe(sent)
+  expect(await world.subscription(data.subscription_id)).toMatchObject({
+    status: 'canceled',
+    cancel_reason: 'provider_error',
+  })
+  expect(await world.invoices('acct_1')).toMatchObject([
+    { status: 'void', payments: [{ status: 'failed', failure_code: 'never_arrived' }] },
+  ])
+  expect(await world.subscribe('acct_1', { key: 'k' })).toMatchObject({ status: 502 })
+})
+
+test('money found after its attempt was given up goes back in full by itself', async () => {
+  world = await openBillingWorld()
+  world.script.nextCharges(...Array.from({ length: 20 }, () => ({ kind: 'lost_request' as const })))
+  await world.subscribe('acct_1')
+  await world.advanceTo('2026-03-06T10:00:00+09:00')
+  const paymentId = (await world.invoices('acct_1'))[0].payments[0].payment_id
+  const amount = { minor: 9900n, currency: 'KRW' as const }
+  world.script.book.set(paymentId, {
+    reference: paymentId,
+    accountId: 'acct_1',
+    amount,
+    status: 'paid',
+    code: null,
+    refunds: [],
+    disputed: false,
+  })
+  await settleFromProvider(world.app, paymentId)
+  await settleFromProvider(world.app, paymentId)
+  expect(await world.books()).toEqual({ provider: 9900, unclaimed: -9900 })
+  await world.runDue()
+  expect(await world.books()).toEqual({ provider: 0, unclaimed: 0 })
+  expect(world.script.balance('KRW')).toBe(0n)
+  expect(await world.invoices('acct_1')).toMatchObject([
+    { status: 'void', amount_paid: 0, refunds: [{ status: 'succeeded', amount: 9900 }] },
+  ])
+})
+
+test('canceling while the first charge is in doubt ends it at once, and money that was taken goes back', async () => {
+  world = await openBillingWorld()
+  world.script.hooks.afterCharge = async () => {
+    world.script.state.silent = true
+  }
+  world.script.nextCharges({ kind: 'lost_answer' })
+  const { status, data } = await world.subscribe('acct_1', { key: 'k' })
+  expect(status).toBe(202)
+  expect(await world.post('/cancel', { subscription_id: data.subscription_id })).toMatchObject({
+    status: 200,
+    data: { status: 'canceled' },
+  })
+  expect((await world.invoices('acct_1'))[0].status).toBe('void')
+  world.script.state.silent = false
+  await world.forgetLeases()
+  await world.runDue()
+  await world.runDue()
+  expect(world.script.balance('KRW')).toBe(0n)
+  expect(await world.books()).toEqual({ provider: 0, unclaimed: 0 })
+  expect((await world.subscription(data.subscription_id)).status).toBe('canceled')
+  expect((await world.subscribe('acct_1', { key: 'k' })).status).toBe(409)
+})
+
+test('a renewal without an answer keeps access and is settled by itself, once', async () => {
+  world = await openBillingWorld()
+  const id = (await world.subscribe('acct_1')).data.subscription_id
+  world.script.nextCharges({ kind: 'lost_answer' })
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  expect((await world.invoices('acct_1')).map((one: { status: string }) => one.status)).toEqual([
+    'paid',
+    'paid',
+  ])
+  world.script.nextCharges({ kind: 'lost_request' })
+  await world.advanceTo('2026-05-05T09:00:00+09:00')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+  expect((await world.subscription(id)).status).toBe('active')
+  expect(world.script.book.size).toBe(3)
+})
+
+test('a renewal that cannot be sent waits and goes out as soon as the provider is back', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  world.script.nextCharges({ kind: 'not_sent' })
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  expect((await world.invoices('acct_1'))[0].status).toBe('open')
+  await world.forgetLeases()
+  await world.runDue()
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+  expect(world.script.calls.findPayment).toBe(0)
+})
+
+test('a process that dies after the charge and before the record leaves work that is found and not repeated', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  world.script.hooks.afterCharge = async () => {
+    throw new Error('the process is gone')
+  }
+  world.skipTo('2026-04-05T09:00:00+09:00')
+  await expect(world.runDue()).rejects.toThrow('the process is gone')
+  expect((await world.invoices('acct_1'))[0].status).toBe('open')
+  world.script.hooks.afterCharge = async () => {}
+  await world.runDue()
+  expect((await world.invoices('acct_1'))[0].status).toBe('open') // its sender's lease still runs
+  await world.forgetLeases()
+  await world.runDue()
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+  expect(world.script.book.size).toBe(2)
+  expect(world.script.calls.charge).toBe(2)
+})
+
+test('a subscribe whose process died is continued by the repeat, with the same key and no second charge', async () => {
+  world = await openBillingWorld()
+  world.script.hooks.afterCharge = async () => {
+    throw new Error('the process is gone')
+  }
+  // The request ends as the fault it is, and nothing of it is kept that a repeat could get.
+  expect((await world.subscribe('acct_1', { key: 'k' })).status).toBe(500)
+  expect(world.faults.splice(0)).toHaveLength(1)
+  world.script.hooks.afterCharge = async () => {}
+  await world.forgetLeases()
+  const repeated = await world.subscribe('acct_1', { key: 'k' })
+  expect(repeated).toMatchObject({ status: 201, data: { status: 'active' } })
+  expect(world.script.book.size).toBe(1)
+})
+
+test('canceling while a lost request is in doubt sends nothing more, also when the provider is back', async () => {
+  world = await openBillingWorld()
+  world.script.state.silent = true
+  const { data } = await world.subscribe('acct_1')
+  await world.post('/cancel', { subscription_id: data.subscription_id })
+  world.script.state.silent = false
+  const sent = world.script.calls.charge
+  await world.forgetLeases()
+  await world.advanceTo('2026-03-07T00:00:00+09:00')
+  expect(world.script.calls.charge).toBe(sent)
+  expect(world.script.book.size).toBe(0)
+  expect(await world.invoices('acct_1')).toMatchObject([
+    { status: 'void', payments: [{ status: 'failed', failure_code: 'never_arrived' }] },
+  ])
+})
+
+test('a charge that takes long is answered 202 in time; repeats wait for it and send nothing themselves', async () => {
+  world = await openBillingWorld({ terms: { answerWithinMs: 50 } })
+  let answer = () => {}
+  const held = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  world.script.hooks.beforeCharge = () => held
+  expect((await world.subscribe('acct_1', { key: 'k' })).status).toBe(202)
+  expect((await world.subscribe('acct_1', { key: 'k' })).status).toBe(202)
+  await world.runDue()
+  expect(world.script.calls.charge).toBe(1)
+  expect(world.script.calls.findPayment).toBe(0)
+  answer()
+  await expect.poll(async () => (await world.invoices('acct_1'))[0].status).toBe('paid')
+  expect(await world.subscribe('acct_1', { key: 'k' })).toMatchObject({
+    status: 201,
+    data: { status: 'active' },
+  })
+  expect(world.script.calls.charge).toBe(1)
+})

@@ -1,0 +1,224 @@
+import { afterEach, expect, test } from 'vitest'
+import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+
+let world: BillingWorld
+afterEach(async () => {
+  expect(world.faults).toEqual([])
+  await world.close()
+})
+
+async function failingRenewal(
+  code: 'insufficient_funds' | 'lost_or_stolen' = 'insufficient_funds',
+): Promise<string> {
+  world = await openBillingWorld()
+  const id = (await world.subscribe('acct_1', { card: 'bk_test_old' })).data.subscription_id
+  world.script.declineCard('bk_test_old', code)
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  return id
+}
+
+test('a failed renewal is retried on days 1, 3, 5 and 7 and then the subscription ends', async () => {
+  const id = await failingRenewal()
+  expect(await world.subscription(id)).toMatchObject({
+    status: 'past_due',
+    access: true,
+    next_billing_at: '2026-05-05T09:00:00.000+09:00',
+  })
+  const retries: string[] = []
+  for (let days = 0; days < 4; days++) {
+    const { attempt_count, next_attempt_at } = (await world.invoices('acct_1'))[0]
+    expect(attempt_count).toBe(days + 1)
+    retries.push(next_attempt_at)
+    await world.advanceTo(next_attempt_at)
+  }
+  expect(retries.map((at) => at.slice(5, 16))).toEqual([
+    '04-06T09:00',
+    '04-08T09:00',
+    '04-10T09:00',
+    '04-12T09:00',
+  ])
+  expect(await world.subscription(id)).toMatchObject({ status: 'canceled', cancel_reason: 'payment_failed' })
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({
+    status: 'uncollectible',
+    attempt_count: 5,
+    next_attempt_at: null,
+  })
+  expect(new Set(world.script.book.keys()).size).toBe(6)
+})
+
+test('a retry that is paid brings the subscription back on its original anchor', async () => {
+  const id = await failingRenewal()
+  world.script.declineCard('bk_test_old', null)
+  await world.advanceTo('2026-04-06T09:00:00+09:00')
+  expect(await world.subscription(id)).toMatchObject({
+    status: 'active',
+    next_billing_at: '2026-05-05T09:00:00.000+09:00',
+  })
+  await world.advanceTo('2026-05-05T09:00:00+09:00')
+  expect(await world.invoices('acct_1')).toMatchObject([
+    { status: 'paid' },
+    { status: 'paid' },
+    { status: 'paid' },
+  ])
+})
+
+test('a stolen card is not tried again, and the subscription waits for another until the last dunning day', async () => {
+  const id = await failingRenewal('lost_or_stolen')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ attempt_count: 1, next_attempt_at: null })
+  await world.advanceTo('2026-04-12T08:59:59+09:00')
+  expect((await world.subscription(id)).status).toBe('past_due')
+  await world.advanceTo('2026-04-12T09:00:00+09:00')
+  expect(await world.subscription(id)).toMatchObject({ status: 'canceled', cancel_reason: 'payment_failed' })
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'uncollectible', attempt_count: 1 })
+})
+
+test('a new card pays what is owed at once; one that is declined is not kept', async () => {
+  const id = await failingRenewal('lost_or_stolen')
+  world.script.declineCard('bk_test_poor', 'do_not_honor')
+  const offer = (card: string, key?: string) =>
+    world.post(
+      '/payment-method',
+      { subscription_id: id, payment_method: { billing_key: card } },
+      key === undefined ? {} : { key },
+    )
+  const declined = await offer('bk_test_poor', 'k')
+  expect(declined).toMatchObject({
+    status: 402,
+    body: { error: { code: 'payment_declined', details: [{ code: 'do_not_honor' }] } },
+  })
+  expect((await offer('bk_test_poor', 'k')).text).toBe(declined.text)
+  expect((await world.subscription(id)).status).toBe('past_due')
+  expect(await offer('bk_test_nobody')).toMatchObject({
+    status: 422,
+    body: { error: { code: 'billing_key_invalid' } },
+  })
+
+  expect(await offer('bk_test_new')).toMatchObject({ status: 200, data: { status: 'active' } })
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 3 })
+  await world.advanceTo('2026-05-05T09:00:00+09:00')
+  expect((await world.invoices('acct_1'))[0].status).toBe('paid')
+})
+
+test('a new card without an answer is 202 and kept once its charge is found', async () => {
+  const id = await failingRenewal()
+  world.script.state.silent = false
+  world.script.hooks.beforeCharge = async () => {
+    world.script.state.silent = true
+  }
+  const body = { subscription_id: id, payment_method: { billing_key: 'bk_test_new' } }
+  expect(await world.post('/payment-method', body, { key: 'k' })).toMatchObject({
+    status: 202,
+    data: { status: 'past_due' },
+  })
+  world.script.hooks.beforeCharge = async () => {}
+  world.script.state.silent = false
+  await world.forgetLeases()
+  await world.runDue()
+  expect(await world.post('/payment-method', body, { key: 'k' })).toMatchObject({
+    status: 200,
+    data: { status: 'active' },
+  })
+  expect([...world.script.book.values()].filter(({ status }) => status === 'paid')).toHaveLength(2)
+})
+
+test('no period is issued while past due; on recovery the newest is charged and older ones are held', async () => {
+  world = await openBillingWorld()
+  await world.ask('PUT', '/plans/daily', { name: 'Daily', amount: 100, currency: 'KRW', interval: 'day' })
+  const id = (await world.subscribe('acct_1', { plan: 'daily', card: 'bk_test_old' })).data.subscription_id
+  world.script.declineCard('bk_test_old', 'insufficient_funds')
+  await world.advanceTo('2026-03-11T08:00:00+09:00')
+  expect(await world.invoices('acct_1')).toHaveLength(2)
+  world.script.declineCard('bk_test_old', null)
+  await world.advanceTo('2026-03-11T09:00:00+09:00')
+  expect((await world.subscription(id)).status).toBe('active')
+  expect(
+    (await world.invoices('acct_1')).map(
+      (one: { status: string; hold: string | null }) => `${one.status} ${one.hold}`,
+    ),
+  ).toEqual([
+    'paid null',
+    'open missed',
+    'open missed',
+    'open missed',
+    'open missed',
+    'paid null',
+    'paid null',
+  ])
+})
+
+test('retries missed in an outage become one', async () => {
+  const id = await failingRenewal()
+  const before = world.script.calls.charge
+  world.skipTo('2026-04-11T00:00:00+09:00')
+  await world.runDue()
+  await world.runDue()
+  expect(world.script.calls.charge).toBe(before + 1)
+  expect((await world.invoices('acct_1'))[0].next_attempt_at).toBe('2026-04-12T09:00:00.000+09:00')
+  expect((await world.subscription(id)).status).toBe('past_due')
+})
+
+test('canceling a past due subscription ends it at once and voids what it owed', async () => {
+  const id = await failingRenewal()
+  expect((await world.post('/cancel', { subscription_id: id })).data.status).toBe('canceled')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'void', next_attempt_at: null })
+  const before = world.script.calls.charge
+  await world.advanceTo('2026-05-01T00:00:00+09:00')
+  expect(world.script.calls.charge).toBe(before)
+})
+
+test('a cancel that comes while the renewal is being charged ends the new period, or everything if it fails', async () => {
+  world = await openBillingWorld()
+  const paid = (await world.subscribe('acct_1')).data.subscription_id
+  const failed = (await world.subscribe('acct_2', { card: 'bk_test_old' })).data.subscription_id
+  world.script.declineCard('bk_test_old', 'insufficient_funds')
+  const answers: string[] = []
+  world.script.hooks.beforeCharge = async ({ accountId }) => {
+    const id = accountId === 'acct_1' ? paid : failed
+    answers.push((await world.post('/cancel', { subscription_id: id })).data.cancel_at)
+  }
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  expect(answers).toEqual(['2026-05-05T08:59:00.000+09:00', '2026-05-05T08:59:00.000+09:00'])
+  expect((await world.subscription(paid)).status).toBe('canceling')
+  expect(await world.subscription(failed)).toMatchObject({
+    status: 'canceled',
+    cancel_reason: 'payment_failed',
+  })
+  expect((await world.invoices('acct_2'))[0].status).toBe('uncollectible')
+})
+
+test('a new card offered while a retry is in doubt waits for its outcome, and only then is charged', async () => {
+  const id = await failingRenewal()
+  world.script.nextCharges({ kind: 'lost_request' })
+  await world.app.pool.query(
+    `update billing.invoice set due_at = '2026-04-05T09:00:01+09:00' where due_at is not null`,
+  )
+  world.skipTo('2026-04-05T09:00:01+09:00')
+  world.script.hooks.beforeCharge = async () => {
+    world.script.state.silent = true
+  }
+  await world.runDue()
+  const body = { subscription_id: id, payment_method: { billing_key: 'bk_test_new' } }
+  world.script.provider.describe = async () => ({
+    kind: 'valid',
+    card: { brand: 'new', last4: '0001', expires: '01/2031' },
+  })
+  const sent = world.script.calls.charge
+  expect((await world.post('/payment-method', body, { key: 'k' })).status).toBe(202)
+  expect(world.script.calls.charge).toBe(sent)
+
+  world.script.hooks.beforeCharge = async () => {}
+  world.script.state.silent = false
+  for (let round = 0; round < 3; round++) {
+    await world.forgetLeases()
+    await world.runDue()
+  }
+  expect(await world.post('/payment-method', body, { key: 'k' })).toMatchObject({
+    status: 200,
+    data: { status: 'active', payment_method: { last4: '0001' } },
+  })
+  expect((await world.invoices('acct_1'))[0].payments.map((one: { status: string }) => one.status)).toEqual([
+    'failed',
+    'failed',
+    'succeeded',
+  ])
+})

@@ -1,0 +1,187 @@
+import type { Currency, Money } from '../../src/billing/money.ts'
+import type {
+  ChargeOutcome,
+  ChargeRequest,
+  DeclineCode,
+  PaymentLookup,
+  Provider,
+  ProviderPayment,
+  RefundOutcome,
+  RefundRequest,
+} from '../../src/billing/providers/port.ts'
+
+/** What the provider does with the next call instead of what it would do. */
+export type ChargePlay =
+  | { kind: 'decline'; code: DeclineCode }
+  | { kind: 'refuse'; code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error' }
+  | { kind: 'not_sent' }
+  /** Takes the money and never answers. */
+  | { kind: 'lost_answer' }
+  /** The request never arrives, and nobody knows. */
+  | { kind: 'lost_request' }
+
+export type RefundPlay = {
+  kind: 'declined' | 'disputed' | 'not_sent' | 'lost_answer' | 'lost_request' | 'pending'
+}
+
+type Record_ = {
+  reference: string
+  accountId: string
+  amount: Money
+  status: 'paid' | 'declined' | 'pending'
+  code: DeclineCode | null
+  refunds: { reference: string | null; amount: Money; status: 'succeeded' | 'pending' | 'failed' }[]
+  disputed: boolean
+}
+
+/**
+ * A provider with a book of its own that does as it is told: its calls can be answered by script, held up, or watched.
+ * Like a real one it acts once per key, whatever happens to its answers.
+ */
+export function scriptedProvider() {
+  const book = new Map<string, Record_>()
+  const charges: ChargePlay[] = []
+  const refundPlays: RefundPlay[] = []
+  const declines = new Map<string, DeclineCode>()
+  const hooks = {
+    /** Runs before a charge reaches the book. */
+    beforeCharge: async (_request: ChargeRequest): Promise<void> => {},
+    /** Runs after the book has it and before we hear of it. */
+    afterCharge: async (_request: ChargeRequest): Promise<void> => {},
+    beforeRefund: async (_request: RefundRequest): Promise<void> => {},
+  }
+  const state = { silent: false, live: 0 }
+  const calls = { charge: 0, findPayment: 0, refund: 0, mostRefundsAtOnce: 0 }
+
+  function look(reference: string): PaymentLookup {
+    if (state.silent) return { kind: 'unknown' }
+    const record = book.get(reference)
+    return record ? { kind: 'found', payment: paymentOf(record) } : { kind: 'none' }
+  }
+
+  const provider: Provider = {
+    name: 'scripted',
+    guards: {
+      keyWindowMs: 86_400_000,
+      lookup: 'immediate',
+      expectedRemainder: true,
+      currencies: new Set(['KRW', 'USD']),
+    },
+
+    async charge(request): Promise<ChargeOutcome> {
+      calls.charge++
+      await hooks.beforeCharge(request)
+      const play = charges.shift()
+      if (play?.kind === 'not_sent') return { kind: 'not_sent' }
+      if (play?.kind === 'refuse') return { kind: 'refused', code: play.code }
+      if (play?.kind === 'lost_request' || state.silent) return { kind: 'unknown' }
+      if (request.billingKey === 'bk_test_nobody') return { kind: 'refused', code: 'billing_key_invalid' }
+
+      const code = play?.kind === 'decline' ? play.code : (declines.get(request.billingKey) ?? null)
+      const known = book.get(request.key)
+      const record: Record_ = known ?? {
+        reference: request.key,
+        accountId: request.accountId,
+        amount: request.amount,
+        status: code === null ? 'paid' : 'declined',
+        code,
+        refunds: [],
+        disputed: false,
+      }
+      book.set(request.key, record)
+      await hooks.afterCharge(request)
+      if (play?.kind === 'lost_answer') return { kind: 'unknown' }
+      if (record.status === 'declined') return { kind: 'declined', code: record.code ?? 'unknown' }
+      return { kind: 'done', payment: paymentOf(record) }
+    },
+
+    async findPayment(reference) {
+      calls.findPayment++
+      return look(reference)
+    },
+
+    async refund(request): Promise<RefundOutcome> {
+      calls.refund++
+      state.live++
+      calls.mostRefundsAtOnce = Math.max(calls.mostRefundsAtOnce, state.live)
+      try {
+        await hooks.beforeRefund(request)
+        const play = refundPlays.shift()
+        if (play?.kind === 'lost_request' || state.silent) return { kind: 'unknown' }
+        if (play?.kind === 'declined' || play?.kind === 'disputed' || play?.kind === 'not_sent') {
+          return { kind: play.kind }
+        }
+        const record = book.get(request.payment.reference)
+        if (!record) return { kind: 'declined' }
+        if (!record.refunds.some(({ reference }) => reference === request.key)) {
+          if (refundedOf(record) + request.amount.minor > record.amount.minor) return { kind: 'declined' }
+          const status = play?.kind === 'pending' ? 'pending' : 'succeeded'
+          record.refunds.push({ reference: request.key, amount: request.amount, status })
+        }
+        if (play?.kind === 'lost_answer') return { kind: 'unknown' }
+        return { kind: play?.kind === 'pending' ? 'pending' : 'done' }
+      } finally {
+        state.live--
+      }
+    },
+
+    async exchange(authKey) {
+      if (!authKey.startsWith('ak_test_')) return { kind: 'refused' }
+      return { kind: 'done', billingKey: authKey.replace('ak_', 'bk_'), card }
+    },
+    async describe(billingKey) {
+      if (state.silent) return { kind: 'unknown' }
+      return billingKey === 'bk_test_nobody' ? { kind: 'invalid' } : { kind: 'valid', card }
+    },
+    async listPayments() {
+      return { kind: 'page', payments: [...book.values()].map(paymentOf), next: null }
+    },
+    verifyWebhook: () => undefined,
+    readWebhook: () => ({ type: 'none', reference: null, live: false }),
+  }
+
+  return {
+    provider,
+    book,
+    hooks,
+    calls,
+    state,
+    /** What the next charges meet, in order. */
+    nextCharges: (...plays: ChargePlay[]) => void charges.push(...plays),
+    nextRefunds: (...plays: RefundPlay[]) => void refundPlays.push(...plays),
+    /** A card that is declined from now on; without a code it pays again. */
+    declineCard(billingKey: string, code: DeclineCode | null) {
+      if (code === null) declines.delete(billingKey)
+      else declines.set(billingKey, code)
+    },
+    /** What it has taken and not given back, per currency. */
+    balance(currency: Currency): bigint {
+      return [...book.values()]
+        .filter((record) => record.status === 'paid' && record.amount.currency === currency)
+        .reduce((sum, record) => sum + record.amount.minor - refundedOf(record), 0n)
+    },
+  }
+}
+
+const card = { brand: 'test', last4: '4242', expires: '12/2030' }
+
+function refundedOf(record: Record_): bigint {
+  return record.refunds.reduce(
+    (sum, { status, amount }) => (status === 'failed' ? sum : sum + amount.minor),
+    0n,
+  )
+}
+
+function paymentOf(record: Record_): ProviderPayment {
+  return {
+    reference: record.reference,
+    providerId: `prov_${record.reference}`,
+    status: record.status,
+    declineCode: record.code,
+    amount: record.amount,
+    refunded: { minor: refundedOf(record), currency: record.amount.currency },
+    refunds: record.refunds.map((refund) => ({ ...refund })),
+    disputed: record.disputed,
+    at: new Date(),
+  }
+}

@@ -1,0 +1,105 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const src = fileURLToPath(new URL('../src', import.meta.url))
+
+const order: Readonly<Record<string, readonly string[]>> = {
+  billing: [
+    'audit',
+    'events',
+    'accounts',
+    'ledger',
+    'providers',
+    'plans',
+    'payments',
+    'invoices',
+    'refunds',
+    'subscriptions',
+    'webhooks',
+  ],
+  batch: ['keywords', 'ranks', 'volumes', 'runs', 'models', 'training', 'predictions'],
+}
+const schemas = ['platform', 'billing', 'batch', 'sandbox'] as const
+
+type Source = { path: string; text: string; imports: string[] }
+
+const sources: Source[] = readdirSync(src, { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
+  .map((path) => {
+    const text = readFileSync(join(src, path), 'utf8')
+    const imports = [...text.matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g)].map((match) =>
+      relative(src, resolve(dirname(join(src, path)), match[1]!)),
+    )
+    return { path, text, imports }
+  })
+
+/** Pairs of file and import that break a rule. */
+function broken(rule: (from: string, to: string) => boolean): string[] {
+  return sources.flatMap(({ path, imports }) =>
+    imports.filter((to) => rule(path, to)).map((to) => `${path} imports ${to}`),
+  )
+}
+
+test('this test reads the code it judges', () => {
+  expect(sources.length).toBeGreaterThan(50)
+  expect(sources.flatMap(({ imports }) => imports).length).toBeGreaterThan(150)
+})
+
+test.each(Object.entries(order))('in %s a slice imports only what stands before it', (area, slices) => {
+  const rankOf = (path: string) => {
+    const [first, slice, file] = path.split('/')
+    return first === area && file !== undefined ? slices.indexOf(slice!) : undefined
+  }
+  const unknown = sources.filter(({ path }) => rankOf(path) === -1).map(({ path }) => path)
+  expect(unknown).toEqual([])
+  expect(broken((from, to) => (rankOf(from) ?? -2) >= 0 && (rankOf(to) ?? -2) > (rankOf(from) ?? 0))).toEqual(
+    [],
+  )
+})
+
+test.each(['billing', 'batch'])('the slices of %s do not reach up to its lists', (area) => {
+  const lists = [`${area}/routes.ts`, `${area}/jobs.ts`, `${area}/due.ts`]
+  expect(
+    broken((from, to) => from.split('/').length > 2 && from.startsWith(`${area}/`) && lists.includes(to)),
+  ).toEqual([])
+})
+
+test('areas, sandbox and platform keep to themselves', () => {
+  const may: Record<string, readonly string[]> = {
+    platform: ['platform'],
+    billing: ['platform', 'billing'],
+    batch: ['platform', 'batch'],
+    sandbox: ['platform', 'sandbox'],
+  }
+  const area = (path: string) => path.split('/')[0]!
+  expect(
+    broken(
+      (from, to) =>
+        from.includes('/') && may[area(from)] !== undefined && !may[area(from)]!.includes(area(to)),
+    ),
+  ).toEqual([])
+})
+
+test('no file names the Postgres schema of another area', () => {
+  const foreign = sources
+    .filter(({ path }) => path.includes('/'))
+    .flatMap(({ path, text }) => {
+      const own = path.split('/')[0]!
+      return schemas
+        .filter((schema) => schema !== own && schema !== 'platform' && own !== 'cli')
+        .filter((schema) =>
+          new RegExp(
+            `\\b(?:from|join|into|update|table|delete from)\\s+${schema}\\.\\w|'${schema}\\.\\w+( as \\w+)?'\\s*[),]`,
+          ).test(text),
+        )
+        .map((schema) => `${path} names ${schema}`)
+    })
+  expect(foreign).toEqual([])
+})
+
+test('only the configuration reads the environment', () => {
+  const readers = sources.filter(({ text }) => /process\.env/.test(text)).map(({ path }) => path)
+  expect(readers.filter((path) => path !== 'config.ts')).toEqual([])
+})

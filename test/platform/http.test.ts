@@ -1,0 +1,147 @@
+import { connect } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openWorld, type World } from '../world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await openWorld()
+})
+afterAll(() => world.close())
+
+test('a registered keyword is answered in the envelope, with a request id', async () => {
+  const answer = await world.post('/api/batch/keywords', { workspace_id: 'ws_1', keywords: ['a', 'A', 'b'] })
+  expect(answer.status).toBe(200)
+  expect(answer.body).toEqual({ success: true, data: { registered: 2, skipped: 1 } })
+  expect(answer.headers.get('x-request-id')).toMatch(/^req_/)
+})
+
+test('a request id is taken over if it is well formed, else made', async () => {
+  const given = await world.get('/healthz', { headers: { 'x-request-id': 'abc-DEF_123' } })
+  expect(given.headers.get('x-request-id')).toBe('abc-DEF_123')
+  const made = await world.get('/healthz', { headers: { 'x-request-id': 'too short'.slice(0, 5) } })
+  expect(made.headers.get('x-request-id')).toMatch(/^req_/)
+})
+
+test.each([
+  ['unknown field', { body: { workspace_id: 'w', keywords: ['a'], more: 1 } }, 400, 'validation_failed'],
+  [
+    'unparsable JSON',
+    { raw: '{"workspace_id":', headers: { 'content-type': 'application/json' } },
+    400,
+    'invalid_json',
+  ],
+  ['an empty body', { raw: '', headers: { 'content-type': 'application/json' } }, 400, 'invalid_json'],
+  ['no body at all', {}, 400, 'validation_failed'],
+  [
+    'another content type',
+    { raw: 'a=b', headers: { 'content-type': 'application/x-www-form-urlencoded' } },
+    415,
+    'unsupported_media_type',
+  ],
+  [
+    'a body over 256 KiB',
+    { raw: `"${'x'.repeat(256 * 1024)}"`, headers: { 'content-type': 'application/json' } },
+    413,
+    'body_too_large',
+  ],
+  [
+    'a deep nest',
+    { raw: '['.repeat(10_000) + ']'.repeat(10_000), headers: { 'content-type': 'application/json' } },
+    400,
+    'invalid_json',
+  ],
+  ['a number for text', { body: { workspace_id: 7, keywords: ['a'] } }, 400, 'validation_failed'],
+  ['text for a list', { body: { workspace_id: 'w', keywords: 'a' } }, 400, 'validation_failed'],
+  ['null', { raw: 'null', headers: { 'content-type': 'application/json' } }, 400, 'validation_failed'],
+])('%s is refused in the envelope', async (_name, ask, status, code) => {
+  const answer = await world.ask('POST', '/api/batch/keywords', ask as object)
+  expect(answer.status).toBe(status)
+  expect(answer.body.success).toBe(false)
+  expect(answer.body.error).toMatchObject({ code, request_id: answer.headers.get('x-request-id') })
+  if (code === 'validation_failed') expect(answer.body.error.details.length).toBeGreaterThan(0)
+})
+
+test('validation names each bad place in the way callers write it', async () => {
+  const answer = await world.post('/api/batch/keywords', {
+    workspace_id: 'no spaces',
+    keywords: Array(101).fill('a'),
+  })
+  expect(answer.body.error.details).toEqual([
+    { path: 'workspace_id', code: 'wrong_form', message: expect.any(String) },
+    { path: 'keywords', code: 'too_many_keywords', message: expect.any(String) },
+  ])
+})
+
+test('an unknown route is 404, also with a broken escape, and a wrong method is 405 with Allow', async () => {
+  expect((await world.get('/api/nothing')).body.error.code).toBe('route_not_found')
+  expect((await world.get('/%zz')).body.error.code).toBe('route_not_found')
+  const wrong = await world.ask('PATCH', '/api/batch/volumes/abc')
+  expect(wrong.status).toBe(405)
+  expect(wrong.headers.get('allow')).toBe('GET, HEAD')
+  expect(wrong.body.error.code).toBe('method_not_allowed')
+})
+
+test('bytes that are no HTTP get the envelope too, and the connection closes', async () => {
+  const { port } = new URL(world.url)
+  const answer = await new Promise<string>((resolve, reject) => {
+    let text = ''
+    const socket = connect(Number(port), '127.0.0.1', () => socket.write('nonsense\r\n\r\n'))
+    socket.on('data', (chunk) => {
+      text += chunk
+    })
+    socket.on('end', () => resolve(text))
+    socket.on('error', reject)
+  })
+  expect(answer).toMatch(/^HTTP\/1\.1 400 /)
+  expect(JSON.parse(answer.split('\r\n\r\n')[1]!).error.code).toBe('invalid_http')
+})
+
+test('headers over 16 KiB are refused', async () => {
+  const answer = await world.get('/healthz', { headers: { 'x-long': 'a'.repeat(17 * 1024) } })
+  expect(answer.status).toBe(431)
+})
+
+test('a route without an access policy stops the start', async () => {
+  const { buildHttp } = await import('../../src/platform/http/http.ts')
+  const http = buildHttp({
+    access: world.app.access,
+    limiter: world.app.limiter,
+    openPrefixes: [],
+    onAnswer() {},
+    onFault() {},
+  })
+  expect(() => http.get('/forgotten', async () => ({}))).toThrow(/GET \/forgotten declares no access policy/)
+})
+
+test('a fault of ours tells its type and nothing else', async () => {
+  const { buildHttp } = await import('../../src/platform/http/http.ts')
+  const faults: unknown[] = []
+  const http = buildHttp({
+    access: world.app.access,
+    limiter: world.app.limiter,
+    openPrefixes: [],
+    onAnswer() {},
+    onFault: (error, at) => faults.push({ error, at }),
+  })
+  http.get('/broken/:name', { config: { access: 'open' } }, async () => {
+    throw new TypeError('person@example.com')
+  })
+  const answer = await http.inject({ url: '/broken/person' })
+  expect(answer.statusCode).toBe(500)
+  expect(answer.json()).toEqual({
+    success: false,
+    error: {
+      code: 'internal_error',
+      type: 'TypeError',
+      message: expect.any(String),
+      request_id: answer.headers['x-request-id'],
+    },
+  })
+  expect(answer.body).not.toContain('example')
+  expect(faults).toEqual([
+    {
+      error: expect.any(TypeError),
+      at: { route: '/broken/:name', request_id: answer.headers['x-request-id'] },
+    },
+  ])
+})

@@ -1,0 +1,158 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { openDb } from '../../src/platform/db.ts'
+import { enqueue, enqueueAll, listDeadJobs, PoisonedJob, reviveDeadJob } from '../../src/platform/queue.ts'
+import { type QueueWorker, startQueueWorker, type WorkerOptions } from '../../src/platform/queue-worker.ts'
+import { freeDeadWorkers } from '../../src/platform/worker-lease.ts'
+import { openWorld, type World } from '../world.ts'
+
+let world: World
+const processes: ChildProcess[] = []
+const workers: QueueWorker[] = []
+
+beforeAll(async () => {
+  world = await openWorld()
+  await world.query('create table public.begun (id text not null, pid integer not null)')
+  await world.query('create table public.done (id text primary key, pid integer not null)')
+})
+afterEach(async () => {
+  for (const one of processes.splice(0)) one.kill('SIGKILL')
+  await Promise.all(workers.splice(0).map((worker) => worker.stop()))
+  await world.query('delete from platform.worker')
+  await world.query('delete from graphile_worker._private_jobs')
+  await world.query('truncate public.begun, public.done, platform.freed_job')
+})
+afterAll(() => world.close())
+
+function startProcess(tookMs: number): ChildProcess & { said: string[] } {
+  const script = fileURLToPath(new URL('./queue-process.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--import', 'tsx', script, world.databaseUrl, String(tookMs)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  processes.push(child)
+  const said: string[] = []
+  child.stdout.on('data', (chunk: Buffer) => said.push(...chunk.toString().trim().split('\n')))
+  return Object.assign(child, { said })
+}
+
+function startHere(jobs: WorkerOptions['jobs'], events: Partial<WorkerOptions['events']> = {}): void {
+  workers.push(
+    startQueueWorker({
+      url: world.databaseUrl,
+      sessionUrl: world.databaseUrl,
+      concurrency: 4,
+      jobs,
+      events: { onDone() {}, onFailed() {}, onDead() {}, onLeaseLost() {}, ...events },
+    }),
+  )
+}
+
+const db = () => openDb<object>(world.app.pool)
+const enqueueDeeds = (ids: string[]) =>
+  db()
+    .transaction()
+    .execute((tx) =>
+      enqueueAll(
+        tx,
+        'test.deed',
+        ids.map((id) => ({ id })),
+      ),
+    )
+const begun = () =>
+  world.query<{ id: string; pid: number }>('select id, pid from public.begun order by id, pid')
+const done = () => world.query<{ id: string; pid: number }>('select id, pid from public.done order by id')
+
+test('a job exists exactly if the transaction that wanted it committed', async () => {
+  const seen: unknown[] = []
+  startHere({ 'test.note': async (payload) => void seen.push(payload) })
+  await db()
+    .transaction()
+    .execute(async (tx) => {
+      await enqueue(tx, 'test.note', { id: 'rolled back' })
+      throw new Error('changed my mind')
+    })
+    .catch(() => {})
+  await db()
+    .transaction()
+    .execute((tx) => enqueue(tx, 'test.note', { id: 'committed' }))
+  await expect.poll(() => seen, { timeout: 5_000 }).toEqual([{ id: 'committed' }])
+})
+
+test('the jobs of a killed worker are taken up by another within 15 seconds, each settled once', async () => {
+  const first = startProcess(60_000)
+  await enqueueDeeds(['a', 'b', 'c'])
+  await expect.poll(begun, { timeout: 20_000 }).toHaveLength(3)
+  first.kill('SIGKILL')
+  const killedAt = performance.now()
+  startProcess(0)
+  await expect
+    .poll(
+      async () => {
+        await freeDeadWorkers(world.app.pool)
+        return (await done()).map(({ id }) => id)
+      },
+      { timeout: 15_000, interval: 500 },
+    )
+    .toEqual(['a', 'b', 'c'])
+  expect(performance.now() - killedAt).toBeLessThan(15_000)
+  const attempts = await world.query('select 1 from graphile_worker.jobs')
+  expect(attempts).toHaveLength(0)
+})
+
+test('a worker that sleeps through its lease is fenced when it wakes, and the work is settled once', async () => {
+  const sleeper = startProcess(3_000)
+  await enqueueDeeds(['x'])
+  await expect.poll(begun, { timeout: 20_000 }).toHaveLength(1)
+  sleeper.kill('SIGSTOP')
+  await expect.poll(() => freeDeadWorkers(world.app.pool), { timeout: 16_000, interval: 500 }).toBe(1)
+  const other = startProcess(0)
+  await expect.poll(done, { timeout: 15_000 }).toEqual([{ id: 'x', pid: other.pid }])
+  sleeper.kill('SIGCONT')
+  await expect.poll(() => sleeper.said.join(), { timeout: 15_000 }).toMatch(/StaleWorker/)
+  expect(await done()).toEqual([{ id: 'x', pid: other.pid }])
+  await expect.poll(() => sleeper.said.join(), { timeout: 15_000 }).toMatch(/lease lost/)
+})
+
+test('a poisoned job dies at once, is listed, can be revived, and blocks nobody', async () => {
+  const dead: string[] = []
+  const seen: unknown[] = []
+  let cured = false
+  startHere(
+    {
+      'test.poison': async () => {
+        if (!cured) throw new PoisonedJob('never')
+        seen.push('cured')
+      },
+      'test.note': async (payload) => void seen.push(payload),
+    },
+    { onDead: (name) => dead.push(name) },
+  )
+  await db()
+    .transaction()
+    .execute(async (tx) => {
+      await enqueue(tx, 'test.poison', { id: 'person@example.com' })
+      await enqueue(tx, 'test.note', { id: 'after' })
+    })
+  await expect.poll(() => [dead, seen], { timeout: 5_000 }).toEqual([['test.poison'], [{ id: 'after' }]])
+  await expect.poll(() => listDeadJobs(db(), 10)).toHaveLength(1)
+  const [job] = await listDeadJobs(db(), 10)
+  expect(job).toMatchObject({ name: 'test.poison', last_error: expect.stringContaining('PoisonedJob') })
+  cured = true
+  expect(await reviveDeadJob(db(), job!.id)).toBe(true)
+  await world.query("select pg_notify('jobs:insert', '{\"count\":1}')")
+  await expect.poll(() => seen, { timeout: 5_000 }).toContain('cured')
+})
+
+test('a job that kills its worker every time ends as a dead job', async () => {
+  await db()
+    .transaction()
+    .execute((tx) => enqueue(tx, 'test.poison', { id: 'x' }, { maxAttempts: 2 }))
+  for (let round = 0; round < 12 && (await listDeadJobs(db(), 10)).length === 0; round++) {
+    const victim = startProcess(0)
+    await new Promise((resolve) => victim.on('exit', resolve))
+    await expect.poll(() => freeDeadWorkers(world.app.pool), { timeout: 15_000, interval: 100 }).toBe(1)
+    await world.query('update graphile_worker._private_jobs set run_at = now()')
+  }
+  expect(await listDeadJobs(db(), 10)).toHaveLength(1)
+})

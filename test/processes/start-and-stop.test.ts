@@ -1,0 +1,186 @@
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { runCommand, type ServiceProcess, startService } from './service-process.ts'
+
+let dataDir: string
+let environment: Record<string, string>
+const running: ServiceProcess[] = []
+
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'rankledger-start-'))
+  environment = { RANKLEDGER_DATA: dataDir, PORT: '0' }
+})
+afterEach(async () => {
+  for (const service of running.splice(0)) service.child.kill('SIGKILL')
+  // Joining and leaving stops a database whose owner was killed.
+  if (existsSync(join(dataDir, 'postgres.json'))) await runCommand(['migrate'], environment)
+  rmSync(dataDir, { recursive: true, force: true })
+})
+
+function serve(): ServiceProcess {
+  const service = startService(['serve'], environment)
+  running.push(service)
+  return service
+}
+
+const token = () => readFileSync(join(dataDir, 'token'), 'utf8').trim()
+const postmasterPid = () => Number(readFileSync(join(pgdata(), 'postmaster.pid'), 'utf8').split('\n')[0])
+const pgdata = () => resolve(dataDir, JSON.parse(readFileSync(join(dataDir, 'postgres.json'), 'utf8')).pgdata)
+
+async function register(url: string, keywords: string[]): Promise<unknown> {
+  const answer = await fetch(`${url}/api/batch/keywords`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token()}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ workspace_id: 'ws_1', keywords }),
+  })
+  return ((await answer.json()) as { data: unknown }).data
+}
+
+test('an empty folder becomes a working service, and from the second start on it takes less than 3 seconds', async () => {
+  const first = serve()
+  const url = await first.url()
+  expect(await register(url, ['a', 'b'])).toEqual({ registered: 2, skipped: 0 })
+  expect(first.output()).toContain(token())
+  expect(
+    first
+      .output()
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .join('\n'),
+  ).not.toContain(token())
+  expect(statSync(join(dataDir, 'token')).mode & 0o777).toBe(0o600)
+  expect(statSync(join(dataDir, 'webhook-secret')).mode & 0o777).toBe(0o600)
+  expect(await first.stop()).toBe(0)
+
+  const bareMs = timeOf(() => execFileSync(process.execPath, ['-e', '0']))
+  const startedAt = performance.now()
+  const second = serve()
+  const again = await second.url()
+  expect((await fetch(`${again}/readyz`)).status).toBe(200)
+  // A machine that takes long to start Node at all is busy with something else.
+  expect(performance.now() - startedAt).toBeLessThan(Math.max(3_000, 50 * bareMs))
+  expect(await register(again, ['a', 'c'])).toEqual({ registered: 1, skipped: 1 })
+  expect(await second.stop('SIGINT')).toBe(0)
+})
+
+test('after kill -9 of the service and of everything, the next start just works and nothing is lost', async () => {
+  const first = serve()
+  await register(await first.url(), ['a'])
+  await first.stop('SIGKILL')
+
+  const second = serve()
+  expect(await register(await second.url(), ['a', 'b'])).toEqual({ registered: 1, skipped: 1 })
+  const postmaster = postmasterPid()
+  await second.stop('SIGKILL')
+  process.kill(postmaster, 'SIGKILL')
+
+  const third = serve()
+  expect(await register(await third.url(), ['a', 'b', 'c'])).toEqual({ registered: 1, skipped: 2 })
+  expect(await third.stop()).toBe(0)
+})
+
+test('a database that dies under the service is started again, and requests succeed again', async () => {
+  const service = serve()
+  const url = await service.url()
+  await register(url, ['a'])
+  process.kill(postmasterPid(), 'SIGKILL')
+  await service.event('database.restarted')
+  await expect
+    .poll(() => register(url, ['a', 'b']).catch(() => 'not yet'), { timeout: 20_000 })
+    .toEqual({ registered: 1, skipped: 1 })
+  expect(await service.stop()).toBe(0)
+})
+
+test('SIGTERM to npm start, twice at once, stops everything with exit 0', async () => {
+  const root = fileURLToPath(new URL('../..', import.meta.url))
+  const npm = spawn('npm', ['start', '--silent'], {
+    cwd: root,
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], ...environment },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  })
+  let text = ''
+  for (const output of [npm.stdout, npm.stderr]) {
+    output.on('data', (chunk) => {
+      text += chunk
+    })
+  }
+  await expect.poll(() => text, { timeout: 30_000 }).toContain('service.started')
+  const postmaster = postmasterPid()
+  const exited = new Promise<number | null>((resolve) => npm.on('exit', resolve))
+  process.kill(-npm.pid!, 'SIGTERM')
+  process.kill(-npm.pid!, 'SIGTERM')
+  expect(await exited).toBe(0)
+  await expect.poll(() => isAlive(postmaster), { timeout: 5_000 }).toBe(false)
+  expect(text).toContain('service.stopped')
+})
+
+test('a command uses the database of a running service, and starts its own when none runs', async () => {
+  const alone = await runCommand(
+    ['token', 'create', '--scope', 'batch:write', '--workspace', 'ws_9', '--json'],
+    environment,
+  )
+  expect(alone.code).toBe(0)
+  const made = JSON.parse(alone.output)
+  expect(made.token).toMatch(/^rl_test_/)
+
+  const service = serve()
+  const url = await service.url()
+  const listed = await runCommand(['token', 'list', '--json'], environment)
+  expect(JSON.parse(listed.output).tokens).toHaveLength(2)
+  expect(listed.output).not.toContain(made.token)
+  expect((await runCommand(['token', 'revoke', made.token_id], environment)).code).toBe(0)
+  expect((await fetch(`${url}/readyz`)).status).toBe(200)
+  expect(await service.stop()).toBe(0)
+})
+
+test.each([
+  [['nonsense'], 2, /no command "nonsense"/],
+  [['token'], 2, /create, list or revoke/],
+  [['token', 'create'], 2, /at least one --scope/],
+  [['token', 'create', '--scope', 'root'], 2, /no such scope/],
+  [['token', 'revoke', 'nobody'], 1, /No valid token/],
+  [['serve', '--fast'], 2, /--fast/],
+  [['help'], 0, /rankledger COMMAND/],
+  [['help', 'token'], 0, /token create/],
+] as const)('rankledger %s exits with %i', async (args, code, said) => {
+  const result = await runCommand([...args], environment)
+  expect(result.output).toMatch(said)
+  expect(result.code).toBe(code)
+})
+
+test('a wrong environment is told whole, before anything starts', async () => {
+  const result = await runCommand(['serve'], { ...environment, PORT: 'x', MODE: 'live' })
+  expect(result.code).toBe(1)
+  expect(result.output).toMatch(/PORT must be/)
+  expect(result.output).toMatch(/DATABASE_URL is required with MODE=live/)
+})
+
+test('a taken port is one clear sentence', async () => {
+  const first = serve()
+  const { port } = new URL(await first.url())
+  const second = await runCommand(['serve'], { ...environment, PORT: port })
+  expect(second.code).toBe(1)
+  expect(second.output).toMatch(new RegExp(`Port ${port} is taken`))
+  expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
+})
+
+function timeOf(work: () => void): number {
+  const startedAt = performance.now()
+  work()
+  return performance.now() - startedAt
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return !execFileSync('ps', ['-o', 'stat=', '-p', String(pid)], { encoding: 'utf8' })
+      .trim()
+      .startsWith('Z')
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,177 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import { inject } from 'vitest'
+import { type App, openApp, startNotifier } from '../src/app.ts'
+import { seedPlans } from '../src/billing/plans/seed-plans.ts'
+import { readConfig } from '../src/config.ts'
+import { type Scope, scopes } from '../src/platform/access.ts'
+import type { Http } from '../src/platform/http/http.ts'
+import { openReadiness } from '../src/platform/http/readiness.ts'
+import { newToken } from '../src/platform/token.ts'
+import { insertToken } from '../src/platform/token-rows.ts'
+import { buildServer } from '../src/server.ts'
+import { startUpkeep, startWorker, type Worker } from '../src/worker.ts'
+import { databaseUrl } from './postgres.ts'
+
+export type Answer = {
+  status: number
+  headers: Headers
+  /** The parsed body. */
+  // biome-ignore lint/suspicious/noExplicitAny: stories read fields that their assertions pin down
+  body: any
+  text: string
+}
+
+export type Ask = {
+  body?: unknown
+  headers?: Record<string, string>
+  token?: string | null
+  raw?: string | Buffer
+}
+
+/** A whole service on a database of its own: real PostgreSQL, real HTTP, and a clock you turn. */
+export type World = {
+  readonly app: App
+  readonly http: Http
+  readonly url: string
+  readonly databaseUrl: string
+  /** May do everything. */
+  readonly token: string
+  /** The environment that starts another process on the same database. */
+  readonly environment: Record<string, string>
+  ask(method: string, path: string, ask?: Ask): Promise<Answer>
+  get(path: string, ask?: Ask): Promise<Answer>
+  post(path: string, body: unknown, ask?: Ask): Promise<Answer>
+  makeToken(grant: {
+    scopes?: readonly Scope[]
+    workspace?: string | null
+    account?: string | null
+    expiresAt?: Date
+  }): Promise<string>
+  /** Turns the clock by the public route, which does all that falls due on the way. */
+  advanceTo(instant: string | Date): Promise<Answer>
+  advanceBy(duration: string): Promise<Answer>
+  query<R extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<R[]>
+  close(): Promise<void>
+}
+
+export type WorldOptions = {
+  /** Where the clock starts; without it, at real time. */
+  now?: string
+  /** Work jobs in this process too. */
+  worker?: boolean
+  /** Deliver the sandbox provider's notifications. */
+  webhooks?: boolean
+  environment?: Record<string, string>
+}
+
+export async function openWorld(options: WorldOptions = {}): Promise<World> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-world-'))
+  const url = await createDatabase()
+  const environment = {
+    DATABASE_URL: url,
+    RANKLEDGER_DATA: dataDir,
+    PORT: '0',
+    LOG_LEVEL: 'silent',
+    VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
+    WEBHOOK_SECRETS: `whsec_${randomBytes(32).toString('base64')}`,
+    ...options.environment,
+  }
+  if (options.now !== undefined) await setClock(url, new Date(options.now))
+  const app = await openApp(readConfig(environment), { name: 'test' })
+  await seedPlans(app.billing)
+  const readiness = openReadiness()
+  const http = await buildServer(app, readiness)
+  const base = await http.listen({ host: '127.0.0.1', port: 0 })
+  readiness.open()
+  const notifier = options.webhooks ? startNotifier(app, base) : undefined
+  const workers: Worker[] = options.worker ? [startUpkeep(app), startWorker(app)] : []
+
+  const makeToken: World['makeToken'] = async (grant) => {
+    const made = newToken('test')
+    await insertToken(app.pool, made, {
+      name: 'test',
+      scopes: grant.scopes ?? scopes,
+      workspace: grant.workspace === undefined ? '*' : grant.workspace,
+      account: grant.account === undefined ? '*' : grant.account,
+      createdAt: app.clock(),
+      expiresAt: grant.expiresAt ?? null,
+    })
+    return made
+  }
+  const token = await makeToken({})
+
+  const ask: World['ask'] = async (method, path, { body, headers = {}, token: own, raw } = {}) => {
+    const bearer = own === undefined ? token : own
+    const answer = await fetch(base + path, {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(bearer === null ? {} : { authorization: `Bearer ${bearer}` }),
+        ...headers,
+      },
+      ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await answer.text()
+    const json = answer.headers.get('content-type')?.includes('json') ?? false
+    return { status: answer.status, headers: answer.headers, body: json ? JSON.parse(text) : undefined, text }
+  }
+  const post: World['post'] = (path, body, more = {}) => ask('POST', path, { ...more, body })
+
+  return {
+    app,
+    http,
+    url: base,
+    databaseUrl: url,
+    token,
+    environment,
+    ask,
+    get: (path, more) => ask('GET', path, more),
+    post,
+    makeToken,
+    advanceTo: (instant) => post('/api/sandbox/clock', { advance_to: new Date(instant).toISOString() }),
+    advanceBy: (duration) => post('/api/sandbox/clock', { advance_by: duration }),
+    query: async (text, values) => (await app.pool.query(text, values)).rows,
+    async close() {
+      await Promise.all(workers.map((worker) => worker.stop()))
+      await notifier?.close()
+      await http.close()
+      await app.close()
+      await dropDatabase(url)
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A fresh database, copied from the migrated template. */
+export async function createDatabase(): Promise<string> {
+  const name = `world_${randomBytes(6).toString('hex')}`
+  await onServer((client) => client.query(`create database ${name} template template_rankledger`))
+  return databaseUrl(inject('postgresUrl'), name)
+}
+
+export async function dropDatabase(url: string): Promise<void> {
+  const name = new URL(url).pathname.slice(1)
+  await onServer((client) => client.query(`drop database if exists ${name} with (force)`))
+}
+
+/** Puts the shared clock at an instant while no process runs, as if that much real time had passed. */
+export async function setClock(url: string, now: Date): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  await client.query('update platform.clock set offset_ms = $1', [now.getTime() - Date.now()])
+  await client.end()
+}
+
+async function onServer<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: inject('postgresUrl') })
+  await client.connect()
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}

@@ -1,0 +1,415 @@
+import { spawn } from 'node:child_process'
+import { createHmac } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+
+/** Writes `docs/api.md` anew: every route with a request and the answer a running service really gave. */
+const root = fileURLToPath(new URL('..', import.meta.url))
+const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-docs-'))
+const service = spawn(process.execPath, [join(root, 'dist/main.js'), 'serve'], {
+  env: { PATH: process.env['PATH'], HOME: process.env['HOME'], RANKLEDGER_DATA: dataDir, PORT: '0' },
+  stdio: ['ignore', 'pipe', 'inherit'],
+})
+
+// biome-ignore lint/suspicious/noExplicitAny: the examples read what they need from real answers
+type Json = any
+const out: string[] = []
+let base = ''
+let token = ''
+
+try {
+  base = await listening()
+  token = readFileSync(join(dataDir, 'token'), 'utf8').trim()
+  await writeDocument()
+  writeFileSync(join(root, 'docs/api.md'), `${out.join('\n').trim()}\n`)
+  process.stdout.write('docs/api.md is written.\n')
+} finally {
+  service.kill('SIGTERM')
+  await new Promise((resolve) => service.on('exit', resolve))
+  rmSync(dataDir, { recursive: true, force: true })
+}
+
+function listening(): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    service.stdout.on('data', (chunk) => {
+      text += chunk
+      const port = /"event":"service.started".*?"port":(\d+)/.exec(text)?.[1]
+      if (port) resolve(`http://127.0.0.1:${port}`)
+    })
+    service.on('exit', () => reject(new Error(`the service did not start:\n${text}`)))
+  })
+}
+
+function say(...lines: string[]): void {
+  out.push(...lines, '')
+}
+
+type Shown = {
+  headers?: Record<string, string>
+  quiet?: boolean
+  shorten?: (answer: Json) => Json
+  raw?: string
+}
+
+/** Asks, shows request and answer, and hands the answer's data back. */
+async function show(
+  method: string,
+  path: string,
+  body?: Json,
+  { headers = {}, quiet, shorten = (all) => all, raw }: Shown = {},
+): Promise<Json> {
+  const answer = await fetch(base + path, {
+    method,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(body === undefined && raw === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(raw !== undefined ? { body: raw } : body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  const type = answer.headers.get('content-type') ?? ''
+  const bytes = Buffer.from(await answer.arrayBuffer())
+  const json = type.includes('json') ? JSON.parse(bytes.toString('utf8')) : undefined
+  if (!quiet) {
+    const extra = Object.entries(headers)
+      .filter(([name]) => name === 'idempotency-key')
+      .map(([name, value]) => `${name}: ${value}`)
+    const sent = raw ?? (body === undefined ? [] : JSON.stringify(body))
+    say(
+      '```http',
+      `${method} ${decodeURI(path)}`,
+      ...extra,
+      ...[sent].flat().flatMap((text) => ['', text]),
+      '```',
+    )
+    const shown =
+      json === undefined ? `(${type}, ${bytes.length} bytes)` : JSON.stringify(shorten(json), null, 2)
+    say(`→ ${answer.status}`, '', '```json', shown, '```')
+  }
+  return json?.data
+}
+
+const firstOf = (name: string) => (answer: Json) => ({
+  ...answer,
+  data: { ...answer.data, [name]: answer.data[name].slice(0, 1) },
+})
+
+async function untilRunEnds(runId: string): Promise<void> {
+  for (;;) {
+    const run = await show('GET', `/api/batch/runs/${runId}`, undefined, { quiet: true })
+    if (run.status !== 'queued' && run.status !== 'running') return
+    await sleep(500)
+  }
+}
+
+async function writeDocument(): Promise<void> {
+  say(
+    '# API',
+    '',
+    'Every answer here was given by a running service; `npm run api-docs` writes this page anew. `/docs` of your own service lets you',
+    'browse the schemas, and `openapi.json` holds them for programs.',
+  )
+  conventions()
+  await billing()
+  await batch()
+  await sandbox()
+  say(
+    '## Operations',
+    '',
+    '`GET /healthz` (alive), `GET /readyz` (may take traffic), `GET /metrics` (Prometheus), `GET /openapi.json`, `GET /docs`.',
+  )
+}
+
+function conventions(): void {
+  say(
+    '## Conventions',
+    '',
+    '- `Authorization: Bearer <token>` on every route under `/api` but the webhook. Scopes: `billing:read billing:write billing:refund',
+    '  batch:read batch:write admin`; GET needs read, the rest write, write includes read, admin includes all.',
+    '- Success: `{"success": true, "data": {…}}`. Error: `{"success": false, "error": {code, message, request_id, details?}}`.',
+    '- Lists take `limit` (1–100, default 20) and `cursor`, and answer `next_cursor`, null at the end.',
+    "- `amount` is an integer of the currency's minor unit (9900 KRW is ₩9,900; 1900 USD is $19.00).",
+    '- Times go out with a numeric offset, in the zone of the account where there is one; they come in with any offset.',
+    '- `Idempotency-Key` on subscribe, cancel, resume, refund, trial and payment-method makes retries safe for 30 days: the same bytes come',
+    '  back with `Idempotent-Replayed: true`; another body under the same key is 422; while the first still runs, 409.',
+    '- Unknown body fields are refused (400), as are bodies over 256 KiB (413; ranks and volumes 2 MiB, webhook 64 KiB).',
+    '- Batch routes accept 100 requests in any 60 seconds per workspace; then 429 with `Retry-After`. `RateLimit` and `RateLimit-Policy` tell',
+    '  how many are left.',
+  )
+}
+
+async function billing(): Promise<void> {
+  say('## Billing')
+  say('### Plans')
+  await show('GET', '/api/billing/plans', undefined, { shorten: firstOf('plans') })
+  await show('GET', '/api/billing/plans/pro-monthly')
+  say('`PUT` needs the scope `admin`. A running subscription keeps the terms it started with.')
+  await show('PUT', '/api/billing/plans/team-monthly', {
+    name: 'Team, monthly',
+    amount: 59000,
+    currency: 'KRW',
+    interval: 'month',
+    interval_count: 1,
+    trial_days: 14,
+    active: true,
+  })
+
+  say(
+    '### Subscribe',
+    '',
+    'Charges the first period at once. `payment_method` is a `billing_key`, or `auth_key` with `customer_key` fresh from the browser.',
+    'Declined is 402; an answer the provider never gave is 202 with `incomplete`, and settles by itself.',
+  )
+  const subscribe = {
+    account_id: 'acct_1',
+    plan_id: 'pro-monthly',
+    payment_method: { billing_key: 'bk_test_ok' },
+    timezone: 'Asia/Seoul',
+    customer: { email: 'billing@example.com', name: '홍길동' },
+  }
+  const headers = { 'idempotency-key': '"order-1"' }
+  const subscription = await show('POST', '/api/billing/subscribe', subscribe, { headers })
+  await show('POST', '/api/billing/subscribe', {
+    ...subscribe,
+    account_id: 'acct_2',
+    payment_method: { billing_key: 'bk_test_insufficient_funds' },
+  })
+
+  say(
+    '### Trial',
+    '',
+    'One per account, for ever. No card needed; subscribing during the trial adds one and keeps the trial end.',
+  )
+  await show('POST', '/api/billing/trial', { account_id: 'acct_3', plan_id: 'starter-monthly' })
+  await show('POST', '/api/billing/trial', { account_id: 'acct_3', plan_id: 'starter-monthly' })
+
+  say(
+    '### Cancel and resume',
+    '',
+    'A cancellation runs one minute before the next billing date; until then it can be taken back.',
+  )
+  const id = subscription.subscription_id
+  await show('POST', '/api/billing/cancel', { subscription_id: id, reason: 'moving on' })
+  await show(
+    'POST',
+    '/api/billing/resume',
+    { subscription_id: id },
+    {
+      shorten: ({ success, data }) => ({
+        success,
+        data: { subscription_id: data.subscription_id, status: data.status, cancel_at: data.cancel_at },
+      }),
+    },
+  )
+
+  say(
+    '### Change the card',
+    '',
+    'If a renewal has failed, the open invoice is charged at once with the new card.',
+  )
+  await show(
+    'POST',
+    '/api/billing/payment-method',
+    { subscription_id: id, payment_method: { billing_key: 'bk_test_slow' } },
+    {
+      shorten: ({ success, data }) => ({
+        success,
+        data: {
+          subscription_id: data.subscription_id,
+          status: data.status,
+          payment_method: data.payment_method,
+        },
+      }),
+    },
+  )
+
+  say('### Subscriptions')
+  await show('GET', '/api/billing/subscriptions?account_id=acct_1', undefined, {
+    shorten: firstOf('subscriptions'),
+  })
+  await show('GET', `/api/billing/subscriptions/${id}`)
+  say('The timeline tells every fact that led here, and what happens next and when.')
+  await show('GET', `/api/billing/subscriptions/${id}/timeline`)
+
+  say('### Invoices')
+  await show('GET', '/api/billing/invoices?account_id=acct_1&limit=1')
+  const [invoice] = (await show('GET', '/api/billing/invoices?account_id=acct_1', undefined, { quiet: true }))
+    .invoices
+  await show('GET', `/api/billing/invoices/${invoice.invoice_id}`)
+  await show('GET', `/api/billing/invoices/${invoice.invoice_id}.pdf`)
+
+  say(
+    '### Refund',
+    '',
+    'All that remains, or `amount`. 202 with `pending` while the provider has not answered.',
+  )
+  const refund = await show('POST', '/api/billing/refund', {
+    invoice_id: invoice.invoice_id,
+    amount: 9000,
+    reason: 'requested_by_customer',
+  })
+  await show('GET', `/api/billing/refunds/${refund.refund_id}`)
+  await show('POST', '/api/billing/refund', { invoice_id: invoice.invoice_id, amount: 29000 })
+
+  say(
+    '### Accounts',
+    '',
+    '`DELETE` erases contact data, card, reasons and notes; money and the trial stay. 409 while a subscription lives.',
+  )
+  await show('GET', '/api/billing/accounts/acct_1')
+  await show('PUT', '/api/billing/accounts/acct_1', { timezone: 'Europe/Berlin', email: 'new@example.com' })
+  await show('DELETE', '/api/billing/accounts/acct_2')
+
+  say('### What is coming, and what happened')
+  await show('GET', '/api/billing/upcoming?until=2027-06-01T00:00:00Z', undefined, {
+    shorten: firstOf('charges'),
+  })
+  await show('GET', '/api/billing/events?account_id=acct_1&limit=2')
+
+  say(
+    '### Webhook',
+    '',
+    'The provider calls this. The sandbox and PortOne sign by Standard Webhooks; the HMAC-SHA256 over `{webhook-id}.{webhook-timestamp}.{body}` is',
+    'checked before anything is read. What it says is only a hint: the payment is read back from the provider.',
+  )
+  const raw = JSON.stringify({
+    type: 'payment.paid',
+    timestamp: new Date().toISOString(),
+    data: { reference: invoice.payments[0].payment_id },
+  })
+  await show('POST', '/api/billing/webhook', undefined, { raw, headers: signed(raw) })
+  await show('POST', '/api/billing/webhook', undefined, {
+    raw,
+    headers: { ...signed(raw), 'webhook-signature': 'v1,AAAA' },
+  })
+  say(
+    '`POST /api/billing/hints/{secret}` takes unsigned notifications (Toss) as a hint to re-read a payment; it exists only if `HINT_SECRET` is set.',
+  )
+}
+
+function signed(body: string): Record<string, string> {
+  const secret = readFileSync(join(dataDir, 'webhook-secret'), 'utf8').trim()
+  const [id, timestamp] = ['msg_docs_1', String(Math.floor(Date.now() / 1000))]
+  const signature = createHmac('sha256', Buffer.from(secret.slice(6), 'base64'))
+    .update(`${id}.${timestamp}.${body}`)
+    .digest('base64')
+  return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }
+}
+
+async function batch(): Promise<void> {
+  say('## Batch')
+  say(
+    '### Keywords',
+    '',
+    'A keyword is compared by a folded form (width, case, white space, `ß`), and shown as it was first written. All entries are acceptable,',
+    'or nothing is written and `details` names each bad one.',
+  )
+  await show('POST', '/api/batch/keywords', {
+    workspace_id: 'ws_1',
+    keywords: ['running shoes', '나이키 운동화', 'Running  Shoes'],
+  })
+  await show('POST', '/api/batch/keywords', { workspace_id: 'ws_1', keywords: ['fine', '👟', '   '] })
+  await show('GET', '/api/batch/keywords?workspace_id=ws_1&q=run')
+  await show('DELETE', '/api/batch/keywords', { workspace_id: 'ws_1', keywords: ['나이키 운동화'] })
+
+  const today = new Date().toISOString().slice(0, 10)
+  say(
+    '### Ranks',
+    '',
+    'One row per keyword, engine, device, location and day; a later `checked_at` wins; a failed check never replaces a good one.',
+  )
+  await show('POST', '/api/batch/ranks', {
+    workspace_id: 'ws_1',
+    observations: [
+      {
+        keyword: 'running shoes',
+        day: today,
+        status: 'ranked',
+        position: 7,
+        url: 'https://shop.example/running',
+      },
+      { keyword: 'never registered', day: today, status: 'not_in_depth' },
+    ],
+  })
+  await show('GET', `/api/batch/ranks/running%20shoes?workspace_id=ws_1&from=${today}&to=${today}`)
+
+  say(
+    '### Volumes',
+    '',
+    'Observations (scope `admin`) become monthly volumes by the daily job: a `month` as reported; `day`s summed, and scaled to the month where some',
+    'are missing; `rolling_30d` windows spread over their days. "Fewer than 10" is `volume_max: 9`: the month then has bounds and no invented number.',
+  )
+  await show('POST', '/api/batch/volumes', {
+    observations: [
+      { keyword: 'running shoes', source: 'naver', kind: 'month', day: '2026-09-30', volume: 12100 },
+      { keyword: 'running shoes', source: 'naver', kind: 'month', day: '2026-10-31', volume: 13400 },
+    ],
+  })
+  const aggregation = await show('POST', '/api/batch/trigger', { task: 'aggregate_volumes' })
+  await untilRunEnds(aggregation.run_id)
+  await show('GET', '/api/batch/volumes/running%20shoes?from=2026-01&to=2026-12')
+
+  say(
+    '### Training and predictions',
+    '',
+    'Training needs 1,000 rows of rank history. It runs at 03:30 by itself (`SCHEDULE_TRAINING`), or now:',
+  )
+  await show('POST', '/api/batch/trigger', { task: 'train_classifier' })
+  await fillWithDemo()
+  const training = await show('POST', '/api/batch/trigger', { task: 'train_classifier' })
+  await untilRunEnds(training.run_id)
+  await show('GET', `/api/batch/runs/${training.run_id}`)
+  await show('GET', '/api/batch/runs?limit=1')
+  await show('GET', '/api/batch/models', undefined, {
+    shorten: (answer) => ({
+      ...answer,
+      data: {
+        models: answer.data.models.map(({ model_id, status, algorithm }: Json) => ({
+          model_id,
+          status,
+          algorithm,
+        })),
+      },
+    }),
+  })
+  const [model] = (await show('GET', '/api/batch/models', undefined, { quiet: true })).models
+  await show('GET', `/api/batch/models/${model.model_id}`)
+  const scoring = await show('POST', '/api/batch/trigger', { task: 'predict' }, { quiet: true })
+  await untilRunEnds(scoring.run_id)
+  const [{ keyword }] = (
+    await show('GET', '/api/batch/keywords?workspace_id=demo&limit=1', undefined, { quiet: true })
+  ).keywords
+  await show('GET', `/api/batch/predictions/${encodeURIComponent(keyword)}?workspace_id=demo`)
+}
+
+async function fillWithDemo(): Promise<void> {
+  const demo = spawn(process.execPath, [join(root, 'dist/main.js'), 'demo', '--batch'], {
+    env: {
+      PATH: process.env['PATH'],
+      HOME: process.env['HOME'],
+      RANKLEDGER_DATA: dataDir,
+      PORT: new URL(base).port,
+    },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const code = await new Promise((resolve) => demo.on('exit', resolve))
+  if (code !== 0) throw new Error('demo --batch failed')
+}
+
+async function sandbox(): Promise<void> {
+  say('## Sandbox', '', 'Sandbox mode only, scope `admin`.')
+  say(
+    '### Clock',
+    '',
+    'Time only goes forward, and ticks on. A move stops at every due instant and does what falls due there.',
+  )
+  await show('GET', '/api/sandbox/clock')
+  await show('POST', '/api/sandbox/clock', { advance_by: 'P1M' })
+  say("### The provider's own book, and its faults")
+  await show('GET', '/api/sandbox/provider/payments?limit=1')
+  await show('POST', '/api/sandbox/provider/faults', {})
+}
