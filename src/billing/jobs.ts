@@ -2,13 +2,9 @@ import Type from 'typebox'
 import { type Job, job } from '../platform/queue.ts'
 import type { BillingApp } from './app.ts'
 import { sendRefund } from './refunds/send-refund.ts'
-import { takeUpPayment } from './subscriptions/take-up-payments.ts'
 
 /** Everything billing does in the background at someone's word; what falls due by itself is found in `due.ts`. */
 export const billingJobs: Readonly<Record<string, Job<BillingApp>>> = {
-  'billing.settle-payment': job(Type.Object({ paymentId: Type.String() }), (app, { paymentId }) =>
-    takeUpPayment(app, paymentId),
-  ),
   'billing.send-refund': job(Type.Object({ refundId: Type.String() }), (app, { refundId }) =>
     sendRefund(app, refundId),
   ),

@@ -193,7 +193,7 @@ describe('the commands themselves', () => {
   })
 
   test('the state of the database is told, and a dead job is listed and revived', async () => {
-    await world.query(`select graphile_worker.add_job('billing.settle-payment', '{"paymentId":"pay_1"}')`)
+    await world.query(`select graphile_worker.add_job('billing.send-refund', '{"refundId":"ref_1"}')`)
     await world.query(
       `update graphile_worker._private_jobs set attempts = max_attempts, last_error = 'TypeError'`,
     )
@@ -205,7 +205,7 @@ describe('the commands themselves', () => {
       charging_stopped: null,
     })
     const { jobs } = JSON.parse((await run(db, ['jobs', '--json'])).output)
-    expect(jobs).toMatchObject([{ name: 'billing.settle-payment', last_error: 'TypeError' }])
+    expect(jobs).toMatchObject([{ name: 'billing.send-refund', last_error: 'TypeError' }])
     expect((await run(db, ['retry-job', jobs[0].id])).code).toBe(0)
     expect((await run(db, ['retry-job', jobs[0].id])).code).toBe(1)
     expect(JSON.parse((await run(db, ['jobs', '--json'])).output).jobs).toEqual([])
