@@ -21,18 +21,23 @@ export async function beginMove(app: App, target: Date): Promise<boolean> {
 export async function moveClock(app: App, target: Date): Promise<Moved> {
   const renewal = setInterval(() => void renew(app), (leaseSeconds * 1000) / 4)
   const done: Record<string, number> = {}
+  const next = () => billing.nextDue(app.billing)
   try {
     let stuckAt: number | undefined
-    for (let due = await nextDue(app); due && due <= target; due = await nextDue(app)) {
+    for (let due = await next(); due && due <= target; due = await next()) {
       // An instant that stays due although its work was tried would hold time for ever; it counts as unsettled.
       if (due.getTime() === stuckAt) break
       if (due > app.clock()) await app.clock.moveTo(due)
-      const counts = await runDue(app)
+      const counts = await billing.runDue(app.billing)
       stuckAt = Object.values(counts).some((count) => count > 0) ? undefined : due.getTime()
       for (const [kind, count] of Object.entries(counts)) done[kind] = (done[kind] ?? 0) + count
     }
     await app.clock.moveTo(target)
-    return { done, unsettled: await billing.countUnsettled(app.billing) }
+    // A batch slot that was passed runs once, not once for every day of the way.
+    return {
+      done: { ...done, ...(await batch.runDue(app.batch)) },
+      unsettled: await billing.countUnsettled(app.billing),
+    }
   } finally {
     clearInterval(renewal)
     await app.pool.query('update platform.clock set moving_to = null, moving_until = null')
@@ -56,18 +61,4 @@ async function renew(app: App): Promise<void> {
   } catch (error) {
     app.log.warn('sweep.failed', { sweep: 'move-clock', error })
   }
-}
-
-async function nextDue(app: App): Promise<Date | null> {
-  const dates = await Promise.all([billing.nextDue(app.billing), batch.nextDue(app.batch)])
-  return dates.reduce(
-    (first, date) => (first === null || (date !== null && date < first) ? date : first),
-    null,
-  )
-}
-
-/** Does all that is due in both areas at or before now. */
-export async function runDue(app: App): Promise<Record<string, number>> {
-  const [billed, batched] = [await billing.runDue(app.billing), await batch.runDue(app.batch)]
-  return { ...billed, ...batched }
 }

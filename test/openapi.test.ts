@@ -43,3 +43,15 @@ test('the docs page comes from this process alone', async () => {
   expect(html).toContain('swagger-ui')
   expect(html).not.toMatch(/(?:src|href)="https?:\/\//)
 })
+
+test('docs/api.md shows every route; `npm run api-docs` writes it anew', async () => {
+  const page = readFileSync(new URL('../docs/api.md', import.meta.url), 'utf8')
+  const missing = Object.entries((await document()).paths).flatMap(([path, operations]) =>
+    Object.keys(operations)
+      .map((method) => `${method.toUpperCase()} ${path}`)
+      .filter(
+        (name) => !new RegExp(name.replaceAll(/\{\w+\}/g, '[^/\\s`]+').replaceAll('.', '\\.')).test(page),
+      ),
+  )
+  expect(missing.filter((name) => !name.startsWith('HEAD'))).toEqual([])
+})

@@ -93,10 +93,9 @@ async function show(
   return json?.data
 }
 
-const firstOf = (name: string) => (answer: Json) => ({
-  ...answer,
-  data: { ...answer.data, [name]: answer.data[name].slice(0, 1) },
-})
+function firstOf(name: string): (answer: Json) => Json {
+  return (answer) => ({ ...answer, data: { ...answer.data, [name]: answer.data[name].slice(0, 1) } })
+}
 
 async function untilRunEnds(runId: string): Promise<void> {
   for (;;) {
@@ -261,7 +260,10 @@ async function billing(): Promise<void> {
     '`DELETE` erases contact data, card, reasons and notes; money and the trial stay. 409 while a subscription lives.',
   )
   await show('GET', '/api/billing/accounts/acct_1')
-  await show('PUT', '/api/billing/accounts/acct_1', { timezone: 'Europe/Berlin', email: 'new@example.com' })
+  await show('PUT', '/api/billing/accounts/acct_1', {
+    timezone: 'Europe/Berlin',
+    customer: { email: 'new@example.com' },
+  })
   await show('DELETE', '/api/billing/accounts/acct_2')
 
   say('### What is coming, and what happened')

@@ -2,14 +2,6 @@ import type { BatchApp } from './app.ts'
 import { startScheduledRuns } from './training/start-scheduled-runs.ts'
 import { requeueAbandonedRuns } from './training/trigger-run.ts'
 
-/**
- * The instants at which moving the clock has to stop: none. A slot of the night that was passed is made up for once,
- * after the move, and not once for each night on the way.
- */
-export async function nextDue(_app: BatchApp): Promise<Date | null> {
-  return null
-}
-
 /** Does all that is due at or before now, and counts it by kind. The work itself is done by jobs. */
 export async function runDue(app: BatchApp): Promise<Record<string, number>> {
   const { queued, skipped } = await startScheduledRuns(app)

@@ -1,19 +1,22 @@
+import { writeFile } from 'node:fs/promises'
 import { openReadiness } from '../platform/http/readiness.ts'
 import { buildServer } from '../server.ts'
-import { type Command, parseFlags, printJson, withApp } from './command.ts'
+import { type Command, parseFlags, print, UsageError, withApp } from './command.ts'
 
 export const openapi: Command = {
-  summary: 'Print the OpenAPI document of this release',
-  usage: `rankledger openapi
+  summary: 'Write the OpenAPI document of this release',
+  usage: `rankledger openapi FILE
 
 The same document that /openapi.json answers; the repository keeps a copy, and a test fails while it differs.`,
 
   async run(args) {
-    parseFlags(args, {})
+    const [file, ...more] = parseFlags(args, {}).positionals
+    if (file === undefined || more.length > 0) throw new UsageError('Name the file to write.')
     return withApp('openapi', async (app) => {
       const http = await buildServer(app, openReadiness())
-      printJson(http.swagger())
+      await writeFile(file, `${JSON.stringify(http.swagger(), null, 2)}\n`)
       await http.close()
+      print(`${file} is written.`)
       return 0
     })
   },

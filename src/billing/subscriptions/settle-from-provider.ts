@@ -121,8 +121,9 @@ async function settleAfterwards(app: BillingApp, record: ProviderPayment): Promi
       events.push(refundEvent('refund.succeeded', { ...settled, refunded: known + foreign }))
     }
     await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
-    // Less than we know is a record from before a refund of ours; a part of it is somebody else's.
-    return foreign >= 0n && [known + foreign, known + payment.refund_pending].includes(record.refunded.minor)
+    // Less than we know is a record from before a refund of ours. More, while one of ours is on its way, may be that one
+    // or somebody else's of the same amount.
+    return record.refunded.minor === known + foreign && foreign >= 0n
   })
 }
 
