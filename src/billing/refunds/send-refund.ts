@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { BillingApp } from '../app.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { setRefunded } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
@@ -10,10 +10,12 @@ import type { RefundOutcome } from '../providers/port.ts'
 import { type RefundFailure, refundOnRecord } from './refund.ts'
 import {
   endRefund,
+  insertForeignRefund,
   insertRefund,
   type LeasedRefund,
   parkRefund,
   requeueRefund,
+  type SettledRefund,
   takeTurn,
 } from './refund-rows.ts'
 
@@ -48,7 +50,8 @@ export async function sendRefundInTurn(
 type Found =
   | RefundOutcome
   | { kind: 'none_yet'; count: number; since: Date; checkAt: Date }
-  | { kind: 'never_arrived' }
+  /** `elsewhere`: what the provider gave back of the payment without our asking. */
+  | { kind: 'never_arrived'; elsewhere: bigint }
 
 /** A first send; where no clear answer comes it looks once. */
 async function sendFirst(app: BillingApp, refund: LeasedRefund): Promise<Found> {
@@ -65,7 +68,7 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
 
   const doubt = { sentAt: refund.sentAt!, noneCount: refund.noneCount, noneSince: refund.noneSince }
   const verdict = verdictOfNone(doubt, now, app.provider.guards.keyWindowMs)
-  if (verdict.kind === 'never_arrived') return verdict
+  if (verdict.kind === 'never_arrived') return { ...verdict, elsewhere: found.elsewhere }
   if (verdict.kind === 'wait') {
     return { kind: 'none_yet', count: verdict.noneCount, since: verdict.noneSince, checkAt: verdict.checkAt }
   }
@@ -85,11 +88,15 @@ function ask(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome> {
   })
 }
 
-async function look(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome | { kind: 'none' }> {
+type Looked = RefundOutcome | { kind: 'none'; elsewhere: bigint }
+
+async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   const lookup = await app.provider.findPayment(refund.payment.reference)
-  return lookup.kind === 'found'
-    ? refundOnRecord(lookup.payment, refund, refund.refunded)
-    : { kind: 'unknown' }
+  if (lookup.kind !== 'found') return { kind: 'unknown' }
+  const found = refundOnRecord(lookup.payment, refund, refund.refunded)
+  return found.kind === 'none'
+    ? { ...found, elsewhere: lookup.payment.refunded.minor - refund.refunded }
+    : found
 }
 
 async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
@@ -108,7 +115,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await fail(app, refundId, 'payment_disputed', now)
       return 'settled'
     case 'never_arrived':
-      await fail(app, refundId, 'never_arrived', now)
+      await fail(app, refundId, 'never_arrived', now, outcome.elsewhere)
       return 'settled'
     case 'not_sent':
       // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line.
@@ -155,21 +162,47 @@ async function succeed(app: BillingApp, refundId: string, now: Date): Promise<vo
   })
 }
 
-async function fail(app: BillingApp, refundId: string, code: RefundFailure, now: Date): Promise<void> {
+async function fail(
+  app: BillingApp,
+  refundId: string,
+  code: RefundFailure,
+  now: Date,
+  elsewhere = 0n,
+): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
     if (!refund) return
     const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId))
     // Nobody asks again for money that was taken for nothing, so this does, now that a new key may exist.
-    if (code === 'never_arrived' && refund.stray) {
-      await insertRefund(tx, now, { ...refund, reason: null, note: null, origin: 'stray' }, 0)
-    }
+    if (code === 'never_arrived' && refund.stray) await sendBackAnew(tx, now, refund, elsewhere)
     await insertEvents(tx, now, [
       eventOf('refund.failed', refund, code),
       ...(newDispute ? [eventOf('payment.disputed', refund)] : []),
     ])
   })
+}
+
+/** What somebody gave back meanwhile is recorded first: the provider refuses to give it back a second time. */
+async function sendBackAnew(
+  tx: BillingTx,
+  now: Date,
+  refund: SettledRefund,
+  elsewhere: bigint,
+): Promise<void> {
+  const { currency, minor } = refund.amount
+  if (elsewhere > 0n) {
+    const given = { ...refund, amount: { minor: elsewhere, currency } }
+    const refundId = await insertForeignRefund(tx, now, given)
+    const { accountId, amount } = given
+    await postTransfers(tx, now, [
+      { cause: `refund:${refundId}`, accountId, amount, from: 'provider', to: 'unclaimed' },
+    ])
+    await insertEvents(tx, now, [eventOf('refund.succeeded', { ...given, refundId })])
+  }
+  const left = { minor: minor - elsewhere, currency }
+  if (left.minor <= 0n) return
+  await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'stray' }, 0)
 }
 
 function eventOf(

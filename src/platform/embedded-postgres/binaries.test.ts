@@ -55,6 +55,7 @@ describe('preparing the programs', () => {
   })
 
   test('a package that runs as it lies is used where it lies', async () => {
+    await removeLinks()
     await prepareBinaries(account, home, installed)
     await rm(join(installed.root, 'native'), { recursive: true })
     const complete = join(home, `postgres-${installed.version}`)

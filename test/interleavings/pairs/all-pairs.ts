@@ -1,0 +1,28 @@
+import type { Pair } from '../pair.ts'
+import { jobLease, limiterFirst, limiterLimiter } from './machinery.ts'
+import { refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
+import { renewCancel, renewCard, renewRenew, retryCard } from './renewals.ts'
+import { keyRefund, keySubscribe, subscribeSubscribe, trialSubscribe, trialTrial } from './trials-and-keys.ts'
+import { webhookApi, webhookCancel, webhookWebhook } from './webhooks.ts'
+
+export const allPairs: readonly Pair[] = [
+  renewRenew,
+  renewCancel,
+  renewCard,
+  retryCard,
+  refundRefund,
+  refundParts,
+  refundWebhook,
+  refundElsewhere,
+  trialTrial,
+  trialSubscribe,
+  subscribeSubscribe,
+  keySubscribe,
+  keyRefund,
+  webhookWebhook,
+  webhookApi,
+  webhookCancel,
+  jobLease,
+  limiterLimiter,
+  limiterFirst,
+]

@@ -1,0 +1,4 @@
+import { webhookApi, webhookCancel, webhookWebhook } from './pairs/webhooks.ts'
+import { provePairs } from './prove-pairs.ts'
+
+provePairs([webhookApi, webhookCancel, webhookWebhook])

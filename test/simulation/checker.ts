@@ -1,0 +1,778 @@
+import {
+  dataOf,
+  type Evidence,
+  errorCodeOf,
+  type Facts,
+  gatherFacts,
+  type Invoice,
+  mayHaveWorked,
+  type Payment,
+  type Subscription,
+} from './facts.ts'
+import type { RequestEntry } from './history.ts'
+import { givenBack, last4Of } from './model-provider.ts'
+
+export type Violation = { readonly invariant: string; readonly detail: string }
+
+/** Judges a run that has come to rest. It shares no code with the service and believes nothing that it says of itself. */
+export async function check(evidence: Evidence): Promise<Violation[]> {
+  const facts = await gatherFacts(evidence)
+  const violations: Violation[] = []
+  for (const [invariant, findings] of Object.entries(invariants)) {
+    for (const detail of await findings(facts)) violations.push({ invariant, detail })
+  }
+  return violations
+}
+
+type Invariant = (facts: Facts) => string[] | Promise<string[]>
+
+const invariants: Readonly<Record<string, Invariant>> = {
+  'ledger transfers sum to zero': ledgerBalances,
+  "the provider's money is ours": moneyAgrees,
+  'a period is charged once, in time, and the right amount': chargedOnce,
+  'periods follow the calendar': periodsFollowTheCalendar,
+  'no more goes back than was taken': refundsStayWithin,
+  'what was acknowledged is there': acknowledgedIsThere,
+  'every doubt ends': doubtsEnd,
+  'a doubt is given up late enough, and a key is used only while it is known': doubtsTakeTheirTime,
+  'one trial per account for ever': oneTrial,
+  'one live subscription per account': oneLive,
+  'an acknowledged notification takes effect once': notificationsOnce,
+  'each fact is told once': eventsOnce,
+  'a repeat gets the first answer to the byte': repeatsAgree,
+  'no charge after an accepted cancellation': cancellationHolds,
+  'money that pays for nothing goes back': straysGoBack,
+  'invoice numbers have no gap': numbersHaveNoGap,
+  'retries keep their days': retriesKeepTheirDays,
+  'the limiter is exact': limiterIsExact,
+  'no secret is seen': secretsStayInside,
+  'nothing due stays undone': nothingDue,
+  'states agree with the money': statesAgree,
+  'every answer is one the contract knows': answersAreKnown,
+}
+
+function ledgerBalances({ transfers }: Facts): string[] {
+  return [...groupBy(transfers, ({ cause }) => cause)]
+    .filter(([, entries]) => sum(entries, ({ amount }) => amount ?? 0n) !== 0n || entries.length !== 2)
+    .map(
+      ([cause, entries]) => `${cause}: ${entries.map(({ book, amount }) => `${book} ${amount}`).join(', ')}`,
+    )
+}
+
+function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): string[] {
+  const found: string[] = []
+  const known = new Map(payments.map((payment) => [payment.id, payment]))
+  const taken = groupBy(
+    book.filter(({ status }) => status === 'paid'),
+    ({ reference }) => reference,
+  )
+  for (const [reference, charges] of taken) {
+    if (!known.has(reference)) found.push(`the provider charged ${reference}, which we do not know`)
+    if (charges.length > 1) found.push(`the provider charged ${reference} ${charges.length} times`)
+  }
+  for (const payment of payments) {
+    const charges = taken.get(payment.id) ?? []
+    const captured = sum(charges, ({ amount }) => amount.minor)
+    const returned = sum(charges, givenBack)
+    if (captured !== payment.captured)
+      found.push(`${payment.id}: the provider took ${captured}, we recorded ${payment.captured}`)
+    if (returned !== payment.refunded)
+      found.push(`${payment.id}: the provider gave back ${returned}, we recorded ${payment.refunded}`)
+    const done = refunds.filter(
+      ({ payment_id, status }) => payment_id === payment.id && status === 'succeeded',
+    )
+    if (sum(done, ({ amount }) => amount) !== payment.refunded)
+      found.push(`${payment.id}: refunds do not add up`)
+  }
+  for (const invoice of invoices) {
+    const paying = payments.filter(
+      ({ invoice_id, status, stray }) => invoice_id === invoice.id && status === 'succeeded' && !stray,
+    )
+    const paid = sum(paying, ({ captured }) => captured)
+    const refunded = sum(paying, (payment) => payment.refunded)
+    if (paid !== invoice.amount_paid || refunded !== invoice.amount_refunded)
+      found.push(
+        `${invoice.id}: its totals are ${invoice.amount_paid} − ${invoice.amount_refunded}, its payments ${paid} − ${refunded}`,
+      )
+  }
+  for (const currency of ['KRW', 'USD']) {
+    const ours = payments.filter((payment) => payment.currency === currency)
+    const stray = ours.filter((payment) => payment.stray)
+    const proper = ours.filter((payment) => !payment.stray)
+    const balance = (name: string) =>
+      sum(
+        transfers.filter((entry) => entry.currency === currency && entry.book === name),
+        ({ amount }) => amount,
+      )
+    const atProvider = sum(
+      book.filter(({ status, amount }) => status === 'paid' && amount.currency === currency),
+      (charge) => charge.amount.minor - givenBack(charge),
+    )
+    const expected = {
+      provider: atProvider,
+      revenue: -sum(proper, ({ captured }) => captured),
+      refunds: sum(proper, ({ refunded }) => refunded),
+      unclaimed: -sum(stray, ({ captured, refunded }) => captured - refunded),
+    }
+    for (const [name, amount] of Object.entries(expected))
+      if (balance(name) !== amount)
+        found.push(`book ${name} holds ${balance(name)} ${currency} instead of ${amount}`)
+  }
+  return found
+}
+
+function chargedOnce({ book, periods, payments, invoices, subscriptions, prices }: Facts): string[] {
+  const found: string[] = []
+  for (const { subscription_id, k, start_at, end_at, invoice_id } of periods) {
+    const name = `period ${k} of ${subscription_id}`
+    const invoice = invoices.find(({ id }) => id === invoice_id)!
+    const subscription = subscriptions.find(({ id }) => id === subscription_id)!
+    const attempts = payments.filter((payment) => payment.invoice_id === invoice_id)
+    const proper = attempts.filter(({ status, stray }) => status === 'succeeded' && !stray)
+    if (proper.length > 1) found.push(`${name} was charged ${proper.length} times`)
+    for (const stray of attempts.filter((payment) => payment.stray)) {
+      const charge = book.find(({ reference }) => reference === stray.id)
+      const withdrawn = invoice.status === 'void' || invoice.status === 'uncollectible'
+      if (!withdrawn && !charge?.late) found.push(`${name} was charged once more, as ${stray.id}`)
+    }
+    for (const { reference, amount, at } of book.filter(({ reference }) =>
+      attempts.some(({ id }) => id === reference),
+    )) {
+      if (amount.minor !== invoice.amount_due || amount.currency !== invoice.currency)
+        found.push(
+          `${name}: ${reference} asked for ${amount.minor} ${amount.currency}, due was ${invoice.amount_due}`,
+        )
+      if (at < start_at.getTime()) found.push(`${name} was charged before it began`)
+    }
+    if (attempts[0] && attempts[0].created_at >= end_at)
+      found.push(`${name} was over when it was first charged`)
+    if (invoice.amount_due !== subscription.amount || invoice.currency !== subscription.currency)
+      found.push(`${name} is billed ${invoice.amount_due}, its terms say ${subscription.amount}`)
+  }
+  for (const { id, plan_id, amount } of subscriptions)
+    if (!prices.get(plan_id)?.includes(amount))
+      found.push(`${id} costs ${amount}, which ${plan_id} never did`)
+  for (const { id } of invoices)
+    if (periods.filter(({ invoice_id }) => invoice_id === id).length !== 1)
+      found.push(`${id} bills not one period`)
+  return found
+}
+
+const day = 86_400_000
+const offsets: Readonly<Record<string, number>> = { UTC: 0, 'Asia/Seoul': 9 * 3_600_000 }
+
+/** The k-th interval after an anchor, computed anew and simply: only zones without summer time are used. */
+function startOf({ anchor, time_zone, interval_unit }: Subscription, k: number): number {
+  const offset = offsets[time_zone]!
+  const local = new Date(anchor.getTime() + offset)
+  if (interval_unit === 'week') return anchor.getTime() + k * 7 * day
+  const month = local.getUTCMonth() + k
+  const lastDay = new Date(Date.UTC(local.getUTCFullYear(), month + 1, 0)).getUTCDate()
+  const time = local.getTime() - Date.UTC(local.getUTCFullYear(), local.getUTCMonth(), local.getUTCDate())
+  return Date.UTC(local.getUTCFullYear(), month, Math.min(local.getUTCDate(), lastDay)) + time - offset
+}
+
+function periodsFollowTheCalendar({ subscriptions, periods, invoices }: Facts): string[] {
+  const found: string[] = []
+  for (const subscription of subscriptions) {
+    const own = periods.filter(({ subscription_id }) => subscription_id === subscription.id)
+    own.forEach(({ k, start_at, end_at, invoice_id }, at) => {
+      const name = `period ${k} of ${subscription.id}`
+      if (k !== at) found.push(`${name} stands where ${at} should`)
+      const right =
+        startOf(subscription, k) === start_at.getTime() && startOf(subscription, k + 1) === end_at.getTime()
+      if (!right) found.push(`${name} is ${start_at.toISOString()} to ${end_at.toISOString()}`)
+      const invoice = invoices.find(({ id }) => id === invoice_id)!
+      if (
+        invoice.period_start.getTime() !== start_at.getTime() ||
+        invoice.period_end.getTime() !== end_at.getTime()
+      )
+        found.push(`${name} and its invoice disagree on when it is`)
+    })
+    const { status, next_billing_at, trial_ends_at, last_k } = subscription
+    if (last_k !== own.length - 1)
+      found.push(`${subscription.id} counts ${last_k} and has ${own.length} periods`)
+    const next = own.length === 0 ? trial_ends_at?.getTime() : startOf(subscription, own.length)
+    if (status !== 'canceled' && next_billing_at?.getTime() !== next)
+      found.push(`${subscription.id} is billed next at ${next_billing_at?.toISOString()}`)
+  }
+  return found
+}
+
+function refundsStayWithin({ book, payments }: Facts): string[] {
+  return [
+    ...payments
+      .filter(({ captured, refunded, refund_pending }) => refunded + refund_pending > captured)
+      .map(({ id }) => `${id} at ours`),
+    ...book
+      .filter((charge) => givenBack(charge) > charge.amount.minor)
+      .map(({ reference }) => `${reference} at the provider`),
+  ]
+}
+
+function acknowledgedIsThere(facts: Facts): string[] {
+  return facts.requests.flatMap((entry) => {
+    const data = dataOf(entry)
+    if (data === undefined) return []
+    const missing = acknowledgedBy(facts, entry, data)
+    return missing === undefined ? [] : [`#${entry.step} ${entry.path}: ${missing}`]
+  })
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: see dataOf
+function acknowledgedBy(facts: Facts, entry: RequestEntry, data: any): string | undefined {
+  const body = entry.body as { amount?: number; keywords?: string[] } | undefined
+  const subscription = facts.subscriptions.find(({ id }) => id === data.subscription_id)
+  switch (entry.path.replace('/api/billing', '')) {
+    case '/subscribe': {
+      if (!subscription) return 'there is no such subscription'
+      if (entry.answer!.status !== 201 || data.status !== 'active') return undefined
+      const first = facts.periods.find(
+        ({ subscription_id, k }) => subscription_id === subscription.id && k === 0,
+      )
+      const invoice = facts.invoices.find(({ id }) => id === first?.invoice_id)
+      return invoice && invoice.amount_paid === invoice.amount_due
+        ? undefined
+        : 'its first period is not paid'
+    }
+    case '/trial':
+      if (!subscription?.trial_ends_at) return 'there is no such trial'
+      return facts.grants.some(({ subscription_id }) => subscription_id === subscription.id)
+        ? undefined
+        : 'the grant is missing'
+    case '/resume': {
+      const later = laterOf(facts, entry, '/cancel', data.subscription_id)
+      return !later && subscription?.status === 'canceled' && subscription.cancel_code === 'requested'
+        ? 'it ended as if it had not been resumed'
+        : undefined
+    }
+    case '/payment-method':
+      return entry.answer!.status === 200 ? cardInUse(facts, entry, subscription) : undefined
+    case '/refund': {
+      const refund = facts.refunds.find(({ id }) => id === data.refund_id)
+      if (!refund) return 'there is no such refund'
+      if (body?.amount !== undefined && BigInt(body.amount) !== refund.amount) return 'its amount differs'
+      if (data.status !== 'succeeded' || refund.status === 'succeeded') return undefined
+      const bounced = facts.book.some(({ refunds }) =>
+        refunds.some(({ reference, status }) => reference === refund.id && status === 'failed'),
+      )
+      return bounced ? undefined : `it is ${refund.status}`
+    }
+    case '/plans/weekly': {
+      const later = facts.requests.some(
+        ({ step, path, method }) => method === 'PUT' && path === entry.path && step > entry.step,
+      )
+      return later || facts.plans.find(({ id }) => id === 'weekly')?.amount === BigInt(data.amount)
+        ? undefined
+        : 'the price is another'
+    }
+    case '/api/batch/keywords': {
+      if (entry.method !== 'POST') return undefined
+      const asked = body!.keywords!
+      if (data.registered + data.skipped !== asked.length) return 'the counts do not add up'
+      const absent = asked.filter((keyword) => !facts.keywords.some((one) => one.keyword === keyword))
+      return absent.length > 0 ? `${absent.join(', ')} are not there` : undefined
+    }
+    default:
+      return undefined
+  }
+}
+
+/** A request of that kind about the same subscription, in the same step or later, that may have worked. */
+function laterOf(
+  facts: Facts,
+  entry: RequestEntry,
+  path: string,
+  subscriptionId: string,
+): RequestEntry | undefined {
+  return facts.requests.find(
+    (one) =>
+      one !== entry &&
+      one.path === `/api/billing${path}` &&
+      one.step >= entry.step &&
+      (one.body as { subscription_id?: string })?.subscription_id === subscriptionId &&
+      mayHaveWorked(one),
+  )
+}
+
+/** The newest accepted card is the one in use, unless a later one may have taken its place or the account was erased. */
+function cardInUse(
+  facts: Facts,
+  entry: RequestEntry,
+  subscription: Subscription | undefined,
+): string | undefined {
+  if (!subscription) return 'there is no such subscription'
+  const { requests, methods } = facts
+  const first = requests.find((one) => one.key !== undefined && one.key === entry.key) ?? entry
+  const others = requests.filter(
+    (one) =>
+      one !== entry &&
+      one.path === entry.path &&
+      (one.key === undefined || one.key !== entry.key) &&
+      (one.body as { subscription_id: string }).subscription_id === subscription.id &&
+      one.answer?.status !== 404,
+  )
+  // Cards that were asked for earlier and settled later may also have won.
+  const contested = others.some(
+    (one) => one.step >= first.step || one.answer === null || one.answer.status !== 200,
+  )
+  const erased = requests.some((one) => one.method === 'DELETE' && mayHaveWorked(one))
+  const converted = requests.some(
+    (one) => one.path === '/api/billing/subscribe' && one.step >= first.step && mayHaveWorked(one),
+  )
+  if (contested || erased || converted) return undefined
+  const given = (entry.body as { payment_method: { billing_key?: string; auth_key?: string } }).payment_method
+  const used = methods.find(({ id }) => id === subscription.payment_method_id)
+  return used?.last4 === last4Of(given.billing_key ?? given.auth_key!) ? undefined : 'another card is in use'
+}
+
+function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): string[] {
+  const paid = new Set(book.filter(({ status }) => status === 'paid').map(({ reference }) => reference))
+  return [
+    ...payments
+      .filter(({ status }) => status !== 'succeeded' && status !== 'failed')
+      .map(({ id, status }) => `${id} is ${status}`),
+    ...payments
+      .filter(({ id, status }) => (status === 'succeeded') !== paid.has(id))
+      .map(({ id, status }) => `${id} is ${status}, the provider says otherwise`),
+    ...refunds.filter(({ status }) => status === 'pending').map(({ id }) => `${id} is pending`),
+    ...methods.filter(({ state }) => state === 'pending').map(({ id }) => `${id} is pending`),
+    ...subscriptions.filter(({ status }) => status === 'incomplete').map(({ id }) => `${id} is incomplete`),
+  ]
+}
+
+const keyWindowMs = day
+
+/** Sent again only inside the key window; given up an hour after it at the soonest. */
+function doubtsTakeTheirTime({ asked, payments }: Facts): string[] {
+  const found: string[] = []
+  for (const [key, times] of groupBy(asked, (one) => one.key)) {
+    const late = times.filter(({ at }) => at >= times[0]!.at + keyWindowMs)
+    if (late.length > 0) found.push(`${key} was sent again ${late.length} times after its window`)
+  }
+  for (const { id, created_at, settled_at, code } of payments)
+    if (code === 'never_arrived' && settled_at!.getTime() < created_at.getTime() + keyWindowMs + 3_600_000)
+      found.push(`${id} was given up too soon`)
+  return found
+}
+
+function oneTrial({ requests, subscriptions, grants }: Facts): string[] {
+  const told = groupBy(
+    requests.filter((entry) => entry.path === '/api/billing/trial' && entry.answer?.status === 201),
+    (entry) => dataOf(entry).account_id as string,
+  )
+  const held = groupBy(
+    subscriptions.filter(({ trial_ends_at }) => trial_ends_at !== null),
+    ({ account_id }) => account_id,
+  )
+  return [
+    ...[...told]
+      .filter(([, entries]) => new Set(entries.map((entry) => dataOf(entry).subscription_id)).size > 1)
+      .map(([account]) => `${account} was told of more than one`),
+    ...[...held].filter(([, own]) => own.length > 1).map(([account]) => `${account} had more than one`),
+    ...[...held]
+      .filter(
+        ([account, own]) =>
+          !grants.some((grant) => grant.account_id === account && grant.subscription_id === own[0]!.id),
+      )
+      .map(([account]) => `${account} has no grant for its trial`),
+  ]
+}
+
+function oneLive({ subscriptions }: Facts): string[] {
+  const live = groupBy(
+    subscriptions.filter(({ status }) => status !== 'canceled'),
+    ({ account_id }) => account_id,
+  )
+  return [...live].filter(([, own]) => own.length > 1).map(([account]) => account)
+}
+
+function notificationsOnce({ deliveries, webhooks, payments }: Facts): string[] {
+  const found: string[] = []
+  for (const [eventId, tries] of groupBy(deliveries, (entry) => entry.eventId)) {
+    const taken = tries.filter(({ answer, forged }) => answer?.status === 200 && !forged)
+    const stored = webhooks.find(({ event_id }) => event_id === eventId)
+    if (tries.some(({ forged, answer }) => forged && answer !== null && answer.status !== 401))
+      found.push(`${eventId} was forged and taken`)
+    if (tries.every(({ forged }) => forged) && stored) found.push(`${eventId} was forged and stored`)
+    if (taken.length === 0) continue
+    if (!stored) found.push(`${eventId} was acknowledged and is not there`)
+    else if (stored.status !== 'done' && stored.status !== 'ignored')
+      found.push(`${eventId} is ${stored.status}`)
+    const firsts = taken.filter(({ answer }) => JSON.parse(answer!.text).data.duplicate === false)
+    if (firsts.length > 1) found.push(`${eventId} was new ${firsts.length} times`)
+    if (firsts.length === 0 && tries.every(({ answer }) => answer !== null))
+      found.push(`${eventId} was never new`)
+    const payment = payments.find(({ id }) => id === tries[0]!.reference)
+    const expected = { 'payment.paid': 'succeeded', 'payment.declined': 'failed' }[tries[0]!.type]
+    if (payment && expected !== undefined && payment.status !== expected)
+      found.push(`${eventId} had no effect: ${payment.id} is ${payment.status}`)
+  }
+  return found
+}
+
+function eventsOnce({ events, payments, refunds, subscriptions, invoices }: Facts): string[] {
+  const told = groupBy(events, ({ type, data, subscription_id }) => {
+    const about = data['refund_id'] ?? data['payment_id'] ?? data['invoice_id'] ?? subscription_id
+    return `${type} ${String(about)}`
+  })
+  const once = [
+    ...payments
+      .filter(({ status, stray }) => status === 'succeeded' && !stray)
+      .map(({ id }) => `invoice.paid ${id}`),
+    ...payments.filter(({ stray }) => stray).map(({ id }) => `payment.found_later ${id}`),
+    ...payments.filter(({ status }) => status === 'failed').map(({ id }) => `payment.failed ${id}`),
+    ...refunds.filter(({ status }) => status === 'succeeded').map(({ id }) => `refund.succeeded ${id}`),
+    ...refunds.filter(({ origin }) => origin === 'request').map(({ id }) => `refund.requested ${id}`),
+    ...subscriptions
+      .filter(({ status }) => status === 'canceled')
+      .map(({ id }) => `subscription.canceled ${id}`),
+  ]
+  const closed = invoices.filter(({ status }) => status === 'void' || status === 'uncollectible')
+  const silent = closed.filter(
+    ({ id }) =>
+      !events.some(
+        ({ type, data }) =>
+          (type === 'invoice.voided' || type === 'invoice.uncollectible') && data['invoice_id'] === id,
+      ),
+  )
+  const repeatable = new Set(['subscription.canceling', 'subscription.resumed', 'subscription.past_due'])
+  for (const name of [
+    'subscription.recovered',
+    'payment_method.changed',
+    'payment_method.dropped',
+    'account.erased',
+    'invoice.held',
+  ])
+    repeatable.add(name)
+  return [
+    ...once.filter((name) => !told.has(name)).map((name) => `${name} was not told`),
+    ...silent.map(({ id, status }) => `${id} became ${status} without a word`),
+    ...[...told]
+      .filter(([name, all]) => all.length > 1 && !repeatable.has(name.split(' ')[0]!))
+      .map(([name, all]) => `${name} was told ${all.length} times`),
+  ]
+}
+
+const keptFor = 30 * day
+const kept = new Set([200, 201, 402])
+
+function repeatsAgree({ requests }: Facts): string[] {
+  const found: string[] = []
+  const keyed = requests.filter(({ key }) => key !== undefined)
+  for (const [name, entries] of groupBy(keyed, ({ path, key }) => `${path} ${key}`)) {
+    const first = entries[0]!
+    const live = entries.filter(({ at }) => at < first.at + keptFor)
+    const same = live.filter(({ body }) => JSON.stringify(body) === JSON.stringify(first.body))
+    const begun = same.find(({ answer }) => answer?.status === 202)
+    if (begun) found.push(...changesItsMind(name, begun, same))
+    const final = same.find(({ answer }) => answer && kept.has(answer.status))
+    if (!final) continue
+    for (const entry of same) {
+      const { answer, step } = entry
+      if (!answer) continue
+      const isKept = kept.has(answer.status)
+      const differs = answer.text !== final.answer!.text || answer.status !== final.answer!.status
+      if (isKept && differs) found.push(`${name}: #${final.step} and #${step} differ`)
+      if (!isKept && step > final.step)
+        found.push(`${name}: #${step} got ${answer.status} after #${final.step} was final`)
+      if (step > final.step && isKept && !answer.replayed)
+        found.push(`${name}: #${step} is not marked as replayed`)
+    }
+    for (const { answer, step, body } of live)
+      if (
+        answer &&
+        step > final.step &&
+        JSON.stringify(body) !== JSON.stringify(first.body) &&
+        answer.status !== 422
+      )
+        found.push(`${name}: #${step} used it for something else and got ${answer.status}`)
+  }
+  return found
+}
+
+/** After a 202 a repeat goes on with the same work; it never starts another. */
+function changesItsMind(name: string, begun: RequestEntry, entries: readonly RequestEntry[]): string[] {
+  const idOf = (entry: RequestEntry) => dataOf(entry)?.refund_id ?? dataOf(entry)?.subscription_id
+  const fresh = new Set([
+    'subscription_exists',
+    'refund_in_doubt',
+    'nothing_to_refund',
+    'refund_exceeds_remaining',
+  ])
+  for (const entry of entries) {
+    if (entry.step <= begun.step || entry.answer === null) continue
+    const code = errorCodeOf(entry)
+    if (fresh.has(code ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun)))
+      return [`${name}: #${entry.step} began anew after #${begun.step}`]
+    // An answer that is not kept frees the key.
+    if (code !== undefined && code !== 'request_in_progress' && entry.answer.status !== 500) return []
+  }
+  return []
+}
+
+function cancellationHolds(facts: Facts): string[] {
+  const found: string[] = []
+  for (const entry of facts.requests) {
+    if (entry.path !== '/api/billing/cancel' || entry.answer?.status !== 200 || entry.answer.replayed)
+      continue
+    const data = dataOf(entry)
+    const id = data.subscription_id as string
+    if (laterOf(facts, entry, '/resume', id)) continue
+    const subscription = facts.subscriptions.find((one) => one.id === id)
+    const endsAt = data.status === 'canceled' ? entry.at : Date.parse(data.cancel_at)
+    const lead = Date.parse(data.next_billing_at) - Date.parse(data.cancel_at)
+    if (data.status === 'canceling' && lead !== 60_000)
+      found.push(`${id} ends ${lead} ms before it would be billed`)
+    const asked = facts.asked.filter(
+      ({ key, step }) =>
+        (step > entry.step || (step === entry.step && isAlone(facts, entry))) &&
+        facts.payments.some((one) => one.id === key && one.subscription_id === id),
+    )
+    if (data.status === 'canceled' && asked.length > 0) found.push(`${id}: money was asked for after its end`)
+    const after = facts.periods.filter(
+      ({ subscription_id, start_at }) => subscription_id === id && start_at.getTime() > endsAt,
+    )
+    if (after.length > 0) found.push(`${id}: ${after.length} periods after its end`)
+    const charged = facts.book.filter(
+      ({ reference, status }) =>
+        status === 'paid' &&
+        after.some(({ invoice_id }) =>
+          facts.payments.some((one) => one.id === reference && one.invoice_id === invoice_id),
+        ),
+    )
+    // Whoever is first of a renewal and a cancellation at the same instant decides; both cannot have their way.
+    const both = facts.periods.filter(
+      ({ subscription_id, k, start_at }) =>
+        subscription_id === id && k > 0 && start_at.getTime() === entry.at,
+    )
+    const paid = both.filter(({ invoice_id }) =>
+      facts.invoices.some((one) => one.id === invoice_id && one.amount_paid > 0n),
+    )
+    if (data.status === 'canceled' && paid.length > 0) found.push(`${id} was renewed and ended at once`)
+    if (charged.length > 0) found.push(`${id} was charged ${charged.length} times after its end`)
+    if (!subscription) found.push(`${id} is gone`)
+    else if (facts.now >= endsAt && subscription.status !== 'canceled')
+      found.push(`${id} is ${subscription.status}`)
+    else if (facts.now < endsAt && !['canceling', 'canceled'].includes(subscription.status))
+      found.push(`${id} is ${subscription.status}, not canceling`)
+  }
+  return found
+}
+
+/** Nothing else happened in that step. */
+function isAlone({ history }: Facts, entry: RequestEntry): boolean {
+  const doing = new Set(['request', 'delivery', 'work'])
+  return history.filter(({ kind, step }) => step === entry.step && doing.has(kind)).length === 1
+}
+
+/** Money for an invoice that is not paid goes back in full, unless the provider itself refuses that for good. */
+function straysGoBack({ payments, refunds, invoices, book }: Facts): string[] {
+  return payments
+    .filter((payment) => payment.stray || isWithdrawn(invoices, payment))
+    .filter(({ captured, refunded }) => captured !== refunded)
+    .filter(({ id }) => {
+      const charge = book.find(({ reference }) => reference === id)
+      const own = refunds.filter(({ payment_id }) => payment_id === id)
+      const refused = own.some(({ code }) => code === 'refund_declined' || code === 'payment_disputed')
+      const bounced = charge?.refunds.some(({ status }) => status === 'failed')
+      return !refused && !bounced
+    })
+    .map(({ id, captured, refunded }) => `${id}: ${refunded} of ${captured}`)
+}
+
+function isWithdrawn(invoices: readonly Invoice[], { invoice_id }: Payment): boolean {
+  const status = invoices.find(({ id }) => id === invoice_id)?.status
+  return status === 'void' || status === 'uncollectible' || status === 'open'
+}
+
+function numbersHaveNoGap({ invoices }: Facts): string[] {
+  return [...groupBy(invoices, ({ account_id }) => account_id)]
+    .filter(([, own]) =>
+      own
+        .map(({ number }) => number)
+        .sort((a, b) => a - b)
+        .some((number, at) => number !== at + 1),
+    )
+    .map(([account, own]) => `${account}: ${own.map(({ number }) => number).join(' ')}`)
+}
+
+/** By itself an invoice is tried again a day after it first failed at the soonest; only another card comes sooner. */
+function retriesKeepTheirDays({ payments, invoices }: Facts): string[] {
+  const found: string[] = []
+  for (const [invoiceId, attempts] of groupBy(payments, ({ invoice_id }) => invoice_id)) {
+    const invoice = invoices.find(({ id }) => id === invoiceId)!
+    if (invoice.attempt_count !== attempts.length)
+      found.push(`${invoiceId} counts ${invoice.attempt_count} attempts of ${attempts.length}`)
+    attempts.slice(1).forEach((attempt, at) => {
+      const before = attempts[at]!
+      const settled = before.settled_at?.getTime() ?? Number.POSITIVE_INFINITY
+      if (!before.stray && attempt.created_at.getTime() < settled)
+        found.push(`${attempt.id} began before ${before.id} was settled`)
+      if (attempt.payment_method_id !== before.payment_method_id) return
+      const failed = invoice.first_failed_at?.getTime() ?? 0
+      if (attempt.created_at.getTime() < failed + day) found.push(`${attempt.id} came too soon`)
+      if (before.code === 'lost_or_stolen') found.push(`${attempt.id} tried a stolen card again`)
+    })
+    const byItself = groupBy(attempts, ({ payment_method_id }) => payment_method_id)
+    for (const [method, own] of byItself)
+      if (own.length > 5) found.push(`${method} was tried ${own.length} times`)
+  }
+  return found
+}
+
+const quota = 100
+const windowMs = 60_000
+
+function limiterIsExact({ requests }: Facts): string[] {
+  const found: string[] = []
+  const counted: number[] = []
+  for (const { path, answer, realAt, step } of requests) {
+    if (!path.startsWith('/api/batch') || !answer || answer.status === 401 || answer.status === 403) continue
+    const within = counted.filter((at) => at >= realAt - windowMs).length
+    if (answer.status !== 429) {
+      counted.push(realAt)
+      if (within >= quota) found.push(`#${step} was let in as number ${within + 1}`)
+    } else if (within < quota) found.push(`#${step} was kept out after ${within}`)
+  }
+  return found
+}
+
+async function secretsStayInside({
+  outputs,
+  requests,
+  deliveries,
+  secrets,
+  query,
+}: Facts): Promise<string[]> {
+  const stored = await query<{ text: string | null }>(
+    storedTables
+      .map((table) => `select string_agg(t::text, ' ') as text from ${table} t`)
+      .join(' union all '),
+  )
+  const places: readonly [string, string][] = [
+    ...outputs.map((text): [string, string] => ['the log', text]),
+    ...[...requests, ...deliveries].map((entry): [string, string] => [
+      `answer #${entry.step}`,
+      entry.answer?.text ?? '',
+    ]),
+    ...stored.map(({ text }, at): [string, string] => [storedTables[at]!, text ?? '']),
+  ]
+  const found: string[] = []
+  for (const secret of secrets) {
+    const hex = Buffer.from(secret).toString('hex')
+    for (const [place, text] of places)
+      if (text.includes(secret) || text.includes(hex)) found.push(`${secret.slice(0, 4)}… in ${place}`)
+  }
+  return found
+}
+
+const storedTables = [
+  'billing.account',
+  'billing.account_contact',
+  'billing.subscription',
+  'billing.payment_method',
+  'billing.invoice',
+  'billing.payment',
+  'billing.refund',
+  'billing.event',
+  'billing.audit',
+  'billing.webhook',
+  'platform.idempotency_key',
+  'platform.token',
+  'graphile_worker._private_jobs',
+]
+
+function nothingDue({ subscriptions, invoices, webhooks, jobs, now }: Facts): string[] {
+  const due = (at: Date | null) => at !== null && at.getTime() <= now
+  return [
+    ...subscriptions
+      .filter(
+        ({ status, next_billing_at }) => ['active', 'trialing'].includes(status) && due(next_billing_at),
+      )
+      .map(({ id }) => `${id} was to be renewed or ended`),
+    ...subscriptions
+      .filter(({ status, cancel_at }) => status === 'canceling' && due(cancel_at))
+      .map(({ id }) => `${id} was to end`),
+    ...invoices
+      .filter(({ due_at }) => due(due_at))
+      .map(({ id }) => `${id} was to be tried again or given up`),
+    ...webhooks.filter(({ status }) => status === 'waiting').map(({ event_id }) => `${event_id} waits`),
+    ...(jobs > 0 ? [`${jobs} jobs are left`] : []),
+  ]
+}
+
+function statesAgree({ subscriptions, invoices, periods, methods }: Facts): string[] {
+  const found: string[] = []
+  for (const invoice of invoices) {
+    const { id, status, amount_due, amount_paid, amount_refunded } = invoice
+    const expected =
+      amount_paid === 0n
+        ? undefined
+        : amount_refunded === 0n
+          ? 'paid'
+          : amount_refunded < amount_paid
+            ? 'partially_refunded'
+            : 'refunded'
+    if (expected !== undefined && (status !== expected || amount_paid !== amount_due))
+      found.push(`${id} is ${status} with ${amount_paid} − ${amount_refunded} of ${amount_due}`)
+    if (expected === undefined && !['open', 'void', 'uncollectible'].includes(status))
+      found.push(`${id} is ${status} without money`)
+  }
+  for (const { id, status, payment_method_id, cancel_code, trial_ends_at } of subscriptions) {
+    const owed = invoices.filter(
+      (one) => one.subscription_id === id && one.status === 'open' && one.hold === null,
+    )
+    const failed = owed.filter(({ first_failed_at, due_at }) => first_failed_at !== null && due_at !== null)
+    if (status === 'past_due' && (failed.length === 0 || owed.length !== failed.length))
+      found.push(`${id} is past due with ${owed.length} owed and ${failed.length} in dunning`)
+    if (status !== 'past_due' && owed.length > 0)
+      found.push(`${id} is ${status} and owes ${owed.map((one) => one.id).join(' ')}`)
+    if (status === 'trialing' && periods.some((one) => one.subscription_id === id))
+      found.push(`${id} is on trial and billed`)
+    if (cancel_code === 'trial_ended' && payment_method_id !== null)
+      found.push(`${id} ended after its trial in spite of a card`)
+    const first = invoices.find(
+      (one) => one.id === periods.find((p) => p.subscription_id === id && p.k === 0)?.invoice_id,
+    )
+    const begun = trial_ends_at !== null || first === undefined || first.amount_paid > 0n
+    if (status !== 'canceled' && !begun) found.push(`${id} is ${status} and was never paid for`)
+    if (status === 'canceled' && cancel_code === null) found.push(`${id} ended for no reason`)
+    const card = methods.find((one) => one.id === payment_method_id)
+    if (['active', 'past_due'].includes(status) && card?.state !== 'kept')
+      found.push(`${id} is ${status} with a ${card?.state} card`)
+  }
+  return found
+}
+
+function answersAreKnown({ requests, deliveries }: Facts): string[] {
+  const strange = requests.filter((entry) => {
+    const { answer } = entry
+    if (!answer) return false
+    if (answer.status === 500) return !entry.exploded
+    if (answer.status === 502) return errorCodeOf(entry) !== 'provider_error'
+    if (answer.status === 503) return errorCodeOf(entry) !== 'provider_unavailable'
+    return answer.status === 400 || answer.status === 401 || answer.status === 403 || answer.status > 503
+  })
+  return [
+    ...strange.map(({ step, path, answer }) => `#${step} ${path}: ${answer!.status} ${answer!.text}`),
+    ...deliveries
+      .filter(({ answer, forged }) => answer && answer.status !== (forged ? 401 : 200))
+      .map(({ step, answer }) => `#${step} webhook: ${answer!.status}`),
+  ]
+}
+
+function groupBy<T>(list: readonly T[], key: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>()
+  for (const item of list) {
+    const name = key(item)
+    const group = groups.get(name)
+    if (group) group.push(item)
+    else groups.set(name, [item])
+  }
+  return groups
+}
+
+function sum<T>(list: readonly T[], amount: (item: T) => bigint): bigint {
+  return list.reduce((total, item) => total + amount(item), 0n)
+}

@@ -1,0 +1,153 @@
+import type { DeliveryEntry, Entry, RequestEntry } from './history.ts'
+import type { AskedCharge, BookCharge } from './model-provider.ts'
+
+/** All that a verdict may rest on: what was said, the provider's own book, the database, and every byte that came out. */
+export type Evidence = {
+  readonly history: readonly Entry[]
+  readonly book: readonly BookCharge[]
+  /** Every charge that reached out for the provider, in order. */
+  readonly asked: readonly AskedCharge[]
+  readonly query: <R extends object>(text: string) => Promise<R[]>
+  /** Logs and whatever else left a process. */
+  readonly outputs: readonly string[]
+  readonly secrets: readonly string[]
+  /** Every price that each plan had. */
+  readonly prices: ReadonlyMap<string, readonly bigint[]>
+  /** Service time at the end. */
+  readonly now: number
+}
+
+export type Subscription = {
+  id: string
+  account_id: string
+  plan_id: string
+  amount: bigint
+  currency: string
+  interval_unit: 'day' | 'week' | 'month' | 'year'
+  time_zone: string
+  status: string
+  anchor: Date
+  last_k: number
+  next_billing_at: Date | null
+  trial_ends_at: Date | null
+  cancel_at: Date | null
+  cancel_code: string | null
+  payment_method_id: string | null
+}
+export type Invoice = {
+  id: string
+  account_id: string
+  subscription_id: string
+  number: number
+  amount_due: bigint
+  amount_paid: bigint
+  amount_refunded: bigint
+  currency: string
+  period_start: Date
+  period_end: Date
+  status: string
+  hold: string | null
+  attempt_count: number
+  first_failed_at: Date | null
+  due_at: Date | null
+}
+type Period = { subscription_id: string; k: number; start_at: Date; end_at: Date; invoice_id: string }
+export type Payment = {
+  id: string
+  invoice_id: string
+  subscription_id: string
+  account_id: string
+  payment_method_id: string
+  amount: bigint
+  currency: string
+  status: string
+  code: string | null
+  captured: bigint
+  refunded: bigint
+  refund_pending: bigint
+  stray: boolean
+  created_at: Date
+  settled_at: Date | null
+}
+type Refund = {
+  id: string
+  payment_id: string
+  invoice_id: string
+  amount: bigint
+  origin: string
+  status: string
+  code: string | null
+}
+type Transfer = { id: bigint; cause: string; currency: string; book: string; amount: bigint }
+type BillingEvent = { type: string; subscription_id: string | null; data: Record<string, unknown> }
+type Method = {
+  id: string
+  subscription_id: string
+  account_id: string
+  state: string
+  last4: string | null
+}
+type Webhook = { event_id: string; status: string; reference: string | null }
+
+/** The evidence, read once and put in order. */
+export type Facts = Evidence & {
+  readonly requests: readonly RequestEntry[]
+  readonly deliveries: readonly DeliveryEntry[]
+  readonly subscriptions: readonly Subscription[]
+  readonly invoices: readonly Invoice[]
+  readonly periods: readonly Period[]
+  readonly payments: readonly Payment[]
+  readonly refunds: readonly Refund[]
+  readonly transfers: readonly Transfer[]
+  readonly events: readonly BillingEvent[]
+  readonly methods: readonly Method[]
+  readonly webhooks: readonly Webhook[]
+  readonly grants: readonly { account_id: string; subscription_id: string }[]
+  readonly keywords: readonly { keyword: string }[]
+  readonly plans: readonly { id: string; amount: bigint }[]
+  readonly jobs: number
+}
+
+export async function gatherFacts(evidence: Evidence): Promise<Facts> {
+  const { history, query } = evidence
+  const jobs = await query<{ count: number }>(
+    'select count(*)::int as count from graphile_worker._private_jobs',
+  )
+  return {
+    ...evidence,
+    requests: history.filter((entry) => entry.kind === 'request'),
+    deliveries: history.filter((entry) => entry.kind === 'delivery'),
+    subscriptions: await query('select * from billing.subscription order by id'),
+    invoices: await query('select * from billing.invoice order by id'),
+    periods: await query('select * from billing.period order by subscription_id, k'),
+    payments: await query('select * from billing.payment order by id'),
+    refunds: await query('select * from billing.refund order by id'),
+    transfers: await query(
+      `select t.id, t.cause, t.currency, e.book, e.amount from billing.ledger_transfer t
+       left join billing.ledger_entry e on e.transfer_id = t.id order by t.id, e.book`,
+    ),
+    events: await query('select type, subscription_id, data from billing.event order by id'),
+    methods: await query(
+      'select id, subscription_id, account_id, state, last4 from billing.payment_method order by id',
+    ),
+    webhooks: await query('select event_id, status, reference from billing.webhook'),
+    grants: await query('select account_id, subscription_id from billing.trial_grant'),
+    keywords: await query('select display as keyword from batch.keyword'),
+    plans: await query('select id, amount from billing.plan'),
+    jobs: jobs[0]!.count,
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: invariants read the fields that their routes promise
+export function dataOf(entry: RequestEntry): any {
+  return entry.answer && entry.answer.status < 300 ? JSON.parse(entry.answer.text).data : undefined
+}
+
+export function errorCodeOf(entry: RequestEntry): string | undefined {
+  return entry.answer && entry.answer.status >= 400 ? JSON.parse(entry.answer.text).error?.code : undefined
+}
+
+/** Whether a request may have done something: it was answered well, or nobody knows. */
+export function mayHaveWorked({ answer }: RequestEntry): boolean {
+  return answer === null || answer.status < 300 || answer.status >= 500 || answer.status === 402
+}

@@ -1,0 +1,75 @@
+import { afterEach, expect, test } from 'vitest'
+import { settleFromProvider } from '../../src/billing/subscriptions/settle-from-provider.ts'
+import { type BillingWorld, openBillingWorld } from '../billing/billing-world.ts'
+
+// What the simulation found, told as short stories.
+
+const lost = (count: number) => Array.from({ length: count }, () => ({ kind: 'lost_request' as const }))
+
+let world: BillingWorld
+afterEach(async () => {
+  expect(world.faults).toEqual([])
+  await world.close()
+})
+
+test('a refund by hand of the very amount that ours was to give back is recorded once ours has failed', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  const [invoice] = await world.invoices('acct_1')
+  const paymentId = invoice.payments[0].payment_id
+  world.script.nextRefunds(...lost(20))
+  await world.post('/refund', { invoice_id: invoice.invoice_id })
+  const record = world.script.book.get(paymentId)!
+  record.refunds.push({ reference: 'by-hand', amount: record.amount, status: 'succeeded' })
+
+  expect(await settleFromProvider(world.app, paymentId)).toBe('in_motion')
+  await world.advanceTo('2026-03-06T11:00:00+09:00')
+  expect(await settleFromProvider(world.app, paymentId)).toBe('settled')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'refunded', amount_refunded: 9900 })
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, refunds: 9900 })
+})
+
+test('money for nothing of which somebody gave back a part by hand goes back in full all the same', async () => {
+  world = await openBillingWorld()
+  world.script.hooks.afterCharge = async () => {
+    world.script.state.silent = true
+  }
+  world.script.nextCharges({ kind: 'lost_answer' })
+  const { data } = await world.subscribe('acct_1')
+  await world.post('/cancel', { subscription_id: data.subscription_id })
+  world.script.state.silent = false
+  const record = [...world.script.book.values()][0]!
+  const part = { minor: 5000n, currency: record.amount.currency }
+  record.refunds.push({ reference: 'by-hand', amount: part, status: 'succeeded' })
+  world.script.nextRefunds(...lost(40))
+
+  await world.forgetLeases()
+  await world.runDue()
+  await world.runDue()
+  await world.advanceTo('2026-03-07T12:00:00+09:00')
+  for (let round = 0; round < 45; round++) {
+    await world.forgetLeases()
+    await world.runDue()
+  }
+  expect(world.script.balance('KRW')).toBe(0n)
+  expect(await world.books()).toEqual({ provider: 0, unclaimed: 0 })
+})
+
+test('when a subscription ends unpaid, each invoice that is given up with it is told of', async () => {
+  world = await openBillingWorld({ terms: { catchUpPeriods: 2 } })
+  const { data } = await world.subscribe('acct_1')
+  world.script.declineCard('bk_test_ok', 'insufficient_funds')
+  world.skipTo('2026-05-06T09:00:00+09:00')
+  await world.runDue()
+  await world.advanceTo('2026-05-20T09:00:00+09:00')
+  expect(await world.subscription(data.subscription_id)).toMatchObject({ status: 'canceled' })
+  const given = (await world.invoices('acct_1')).filter(
+    ({ status }: { status: string }) => status === 'uncollectible',
+  )
+  expect(given).toHaveLength(2)
+  const told = await world.rows<{ invoice_id: string }>(
+    `select data->>'invoice_id' as invoice_id from billing.event where type = 'invoice.uncollectible'`,
+  )
+  const ids = (list: { invoice_id: string }[]) => list.map(({ invoice_id }) => invoice_id).sort()
+  expect(ids(told)).toEqual(ids(given))
+})

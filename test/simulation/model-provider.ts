@@ -1,0 +1,415 @@
+import type { Money } from '../../src/billing/money.ts'
+import type {
+  Card,
+  ChargeOutcome,
+  ChargeRequest,
+  DeclineCode,
+  PaymentLookup,
+  Provider,
+  ProviderPayment,
+  RefundOutcome,
+  RefundRequest,
+} from '../../src/billing/providers/port.ts'
+import { verifyStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { type Boundaries, currentFlow } from './boundaries.ts'
+import type { Random } from './random.ts'
+
+/** What can go wrong between us and the provider, per call. */
+export const chargeFaults = [
+  'not_sent',
+  'lost_request',
+  'late_request',
+  'error_before',
+  'lost_answer',
+  'garbage',
+  'wrong_echo',
+  'slow',
+  'stall_before',
+  'stall_after',
+  'refused',
+  'pending',
+  'explode',
+] as const
+export const refundFaults = [
+  'not_sent',
+  'lost_request',
+  'late_request',
+  'error_before',
+  'lost_answer',
+  'garbage',
+  'slow',
+  'stall_before',
+  'stall_after',
+  'declined',
+  'pending',
+  'explode',
+] as const
+export const lookupFaults = ['lookup_error', 'lookup_lag'] as const
+export const cardFaults = ['card_unknown', 'card_not_sent', 'card_lost_answer'] as const
+
+type ChargeFault = (typeof chargeFaults)[number]
+type RefundFault = (typeof refundFaults)[number]
+
+/** A line of the provider's own book. */
+export type BookCharge = {
+  readonly reference: string
+  readonly accountId: string
+  readonly amount: Money
+  readonly at: number
+  status: 'paid' | 'declined' | 'pending'
+  code: DeclineCode | null
+  /** Its request took so long that we may have given it up meanwhile. */
+  readonly late: boolean
+  readonly refunds: BookRefund[]
+  disputed: boolean
+}
+
+export type BookRefund = {
+  /** Null: made at the provider, not by us. */
+  readonly reference: string | null
+  readonly minor: bigint
+  readonly at: number
+  status: 'succeeded' | 'pending' | 'failed'
+}
+
+/** A notification that the provider means to deliver. */
+export type Notice = {
+  readonly eventId: string
+  readonly type: string
+  readonly reference: string
+  readonly body: string
+  /** Nobody else tells us, so the provider goes on until it is taken. */
+  readonly vital: boolean
+  taken: boolean
+}
+
+/** A charge that was asked of the provider, whatever became of it. */
+export type AskedCharge = { readonly key: string; readonly at: number; readonly step: number }
+
+export type FaultRates = { readonly charge: number; readonly refund: number; readonly lookup: number }
+
+export type ModelProvider = ReturnType<typeof openModelProvider>
+
+const keyWindowMs = 86_400_000
+const lagMs = 120_000
+
+/**
+ * The payment provider as a model behind our port: a book of its own that outlives our deaths, one effect per key and
+ * key window, lookups, and every way in which a network loses, delays or doubles a word.
+ */
+export function openModelProvider(setting: {
+  random: Random
+  boundaries: Boundaries
+  now: () => number
+  rates: () => FaultRates
+  racing: () => boolean
+  step: () => number
+  onFault: (call: string, fault: string) => void
+}) {
+  const { random, boundaries, now, onFault } = setting
+  const book: BookCharge[] = []
+  const notices: Notice[] = []
+  const asked: AskedCharge[] = []
+  // What each key did; one that was refused did nothing, and never will.
+  const keys = new Map<string, { at: number; charge?: BookCharge; refund?: BookRefund }>()
+  const isRefused = (key: string) => {
+    const known = keys.get(key)
+    return known !== undefined && !known.charge && !known.refund
+  }
+  const spentAuthKeys = new Set<string>()
+  let underWay: (() => void)[] = []
+
+  function notify(type: string, charge: BookCharge, vital: boolean): void {
+    const body = JSON.stringify({ type, data: { reference: charge.reference } })
+    const eventId = `notice-${notices.length}-${charge.reference}`
+    notices.push({ eventId, type, reference: charge.reference, body, vital, taken: false })
+  }
+
+  /** No packet travels for longer than its key is kept, so one that would act a second time never arrives. */
+  function isStale(key: string): boolean {
+    const known = keys.get(key)
+    return known !== undefined && now() >= known.at + keyWindowMs
+  }
+
+  const mustNotAct = (key: string, billingKey = '') => isStale(key) || isRefused(key) || isNobody(billingKey)
+
+  function draw<F extends string>(call: string, rate: number, faults: readonly F[]): F | undefined {
+    if (!random.chance(rate)) return undefined
+    const fault = random.pick(faults)
+    if (setting.racing() && fault.startsWith('stall')) return undefined
+    onFault(call, fault)
+    return fault
+  }
+
+  function explode(text: string): never {
+    const flow = currentFlow()
+    if (flow) flow.exploded = true
+    throw new TypeError(`unexpected token in answer to {"billing_key":"${text}"}`)
+  }
+
+  /** Takes the money, unless the key is known: then what it did is done, for as long as the key is kept. */
+  function takeMoney(request: ChargeRequest, options: { late?: boolean; pending?: boolean }): BookCharge {
+    const known = keys.get(request.key)
+    if (known?.charge && now() < known.at + keyWindowMs) return known.charge
+    const code = declineOf(request.billingKey, request.accountId, book)
+    const charge: BookCharge = {
+      reference: request.key,
+      accountId: request.accountId,
+      amount: request.amount,
+      at: now(),
+      status: options.pending ? 'pending' : code === null ? 'paid' : 'declined',
+      code,
+      late: options.late ?? false,
+      refunds: [],
+      disputed: false,
+    }
+    book.push(charge)
+    keys.set(request.key, { at: now(), charge })
+    if (charge.status !== 'pending') notify(`payment.${charge.status}`, charge, charge.late)
+    return charge
+  }
+
+  async function charge(request: ChargeRequest): Promise<ChargeOutcome> {
+    await boundaries.at('before call')
+    const fault = draw<ChargeFault>('charge', setting.rates().charge, chargeFaults)
+    if (fault !== 'not_sent') asked.push({ key: request.key, at: now(), step: setting.step() })
+    const outcome = await answerCharge(request, fault)
+    await boundaries.at('after call')
+    return outcome
+  }
+
+  async function answerCharge(
+    request: ChargeRequest,
+    fault: ChargeFault | undefined,
+  ): Promise<ChargeOutcome> {
+    if (fault === 'not_sent') return { kind: 'not_sent' }
+    if (fault === 'explode') {
+      if (random.chance(0.5) && !mustNotAct(request.key, request.billingKey)) takeMoney(request, {})
+      explode(request.billingKey)
+    }
+    if (fault === 'lost_request' || fault === 'error_before') return { kind: 'unknown' }
+    if (fault === 'late_request') {
+      underWay.push(
+        () => void (mustNotAct(request.key, request.billingKey) || takeMoney(request, { late: true })),
+      )
+      return { kind: 'unknown' }
+    }
+    if (fault === 'refused' && !keys.has(request.key)) keys.set(request.key, { at: now() })
+    if (fault === 'stall_before') await boundaries.stall()
+    if (fault === 'stall_before' && isStale(request.key)) return { kind: 'unknown' }
+    if (isNobody(request.billingKey)) return { kind: 'refused', code: 'billing_key_invalid' }
+    if (isRefused(request.key)) return { kind: 'refused', code: 'provider_error' }
+
+    const taken = takeMoney(request, { pending: fault === 'pending', late: fault === 'stall_before' })
+    if (fault === 'slow') boundaries.spend(20_000)
+    if (fault === 'stall_after') await boundaries.stall()
+    if (fault === 'lost_answer' || fault === 'garbage' || fault === 'wrong_echo') return { kind: 'unknown' }
+    if (taken.status === 'declined') return { kind: 'declined', code: taken.code ?? 'unknown' }
+    return { kind: 'done', payment: paymentOf(taken) }
+  }
+
+  async function findPayment(reference: string): Promise<PaymentLookup> {
+    await boundaries.at('before call')
+    const fault = draw('lookup', setting.rates().lookup, lookupFaults)
+    await boundaries.at('after call')
+    if (fault === 'lookup_error') return { kind: 'unknown' }
+    const found = book.findLast((one) => one.reference === reference)
+    if (!found || (fault === 'lookup_lag' && now() < found.at + lagMs)) return { kind: 'none' }
+    return { kind: 'found', payment: paymentOf(found) }
+  }
+
+  /** Gives money back once per key. Undefined: it would be more than is left, or not from where we think it is. */
+  function giveBack(request: RefundRequest, pending: boolean): BookRefund | undefined {
+    const known = keys.get(request.key)
+    if (known?.refund && now() < known.at + keyWindowMs) return known.refund
+    const taken = book.findLast((one) => one.reference === request.payment.reference)
+    if (taken?.status !== 'paid') return undefined
+    const left = taken.amount.minor - heldBack(taken)
+    if (left !== request.remaining.minor || request.amount.minor > left) return undefined
+    const refund: BookRefund = {
+      reference: request.key,
+      minor: request.amount.minor,
+      at: now(),
+      status: pending ? 'pending' : 'succeeded',
+    }
+    taken.refunds.push(refund)
+    keys.set(request.key, { at: now(), refund })
+    if (!pending) notify('refund.succeeded', taken, false)
+    return refund
+  }
+
+  async function refund(request: RefundRequest): Promise<RefundOutcome> {
+    await boundaries.at('before call')
+    const fault = draw<RefundFault>('refund', setting.rates().refund, refundFaults)
+    const outcome = await answerRefund(request, fault)
+    await boundaries.at('after call')
+    return outcome
+  }
+
+  async function answerRefund(
+    request: RefundRequest,
+    fault: RefundFault | undefined,
+  ): Promise<RefundOutcome> {
+    if (fault === 'not_sent') return { kind: 'not_sent' }
+    if (fault === 'explode') {
+      if (random.chance(0.5) && !mustNotAct(request.key)) giveBack(request, false)
+      explode(request.key)
+    }
+    if (fault === 'lost_request' || fault === 'error_before') return { kind: 'unknown' }
+    if (fault === 'late_request') {
+      underWay.push(() => void (mustNotAct(request.key) || giveBack(request, false)))
+      return { kind: 'unknown' }
+    }
+    if (fault === 'stall_before') await boundaries.stall()
+    if (fault === 'stall_before' && isStale(request.key)) return { kind: 'unknown' }
+    const taken = book.findLast((one) => one.reference === request.payment.reference)
+    if (taken?.disputed) return { kind: 'disputed' }
+    if (fault === 'declined' && !keys.has(request.key)) keys.set(request.key, { at: now() })
+    if (isRefused(request.key)) return { kind: 'declined' }
+
+    const given = giveBack(request, fault === 'pending')
+    if (fault === 'slow') boundaries.spend(20_000)
+    if (fault === 'stall_after') await boundaries.stall()
+    if (!given || fault === 'lost_answer' || fault === 'garbage') return { kind: 'unknown' }
+    if (given.status === 'pending') return { kind: 'pending' }
+    return { kind: given.status === 'failed' ? 'declined' : 'done' }
+  }
+
+  const provider: Provider = {
+    name: 'model',
+    guards: {
+      keyWindowMs,
+      lookup: 'immediate',
+      expectedRemainder: true,
+      currencies: new Set(['KRW', 'USD']),
+    },
+    charge: counted(charge),
+    findPayment: counted(findPayment),
+    refund: counted(refund),
+    exchange: counted(async (authKey: string) => {
+      await boundaries.at('before call')
+      const fault = draw('exchange', setting.rates().lookup, cardFaults)
+      if (fault === 'card_not_sent') return { kind: 'not_sent' }
+      if (spentAuthKeys.has(authKey) || !authKey.startsWith('ak_')) return { kind: 'refused' }
+      // A one-time key is spent by the first who brings it, whether or not they hear of it.
+      if (fault !== 'card_unknown') spentAuthKeys.add(authKey)
+      await boundaries.at('after call')
+      if (fault) return { kind: 'unknown' }
+      const billingKey = authKey.replace(/^ak_/, 'bk_')
+      return { kind: 'done', billingKey, card: cardOf(billingKey) }
+    }),
+    describe: counted(async (billingKey: string) => {
+      await boundaries.at('before call')
+      const fault = draw('describe', setting.rates().lookup, cardFaults)
+      await boundaries.at('after call')
+      if (fault) return { kind: fault === 'card_not_sent' ? 'not_sent' : 'unknown' }
+      return isNobody(billingKey) ? { kind: 'invalid' } : { kind: 'valid', card: cardOf(billingKey) }
+    }),
+    listPayments: async () => ({ kind: 'page', payments: book.map(paymentOf), next: null }),
+    verifyWebhook: verifyStandardWebhook,
+    readWebhook(body) {
+      const { type, data } = body as { type: string; data: { reference: string } }
+      return { type, reference: data.reference, live: false }
+    },
+  }
+
+  return {
+    provider,
+    book,
+    notices,
+    asked,
+    /** Late requests reach the provider now. */
+    arrive(): number {
+      const arriving = underWay
+      underWay = []
+      for (const one of arriving) one()
+      return arriving.length
+    },
+    /** What the provider was still working on is decided. */
+    decidePending(): void {
+      for (const charge of book) {
+        if (charge.status === 'pending') {
+          charge.status = charge.code === null ? 'paid' : 'declined'
+          notify(`payment.${charge.status}`, charge, false)
+        }
+        for (const refund of charge.refunds.filter(({ status }) => status === 'pending')) {
+          refund.status = random.chance(0.7) ? 'succeeded' : 'failed'
+          notify(`refund.${refund.status}`, charge, false)
+        }
+      }
+    },
+    /** Somebody gives money back by hand, in the provider's own console. */
+    refundByHand(charge: BookCharge, minor: bigint): void {
+      charge.refunds.push({ reference: null, minor, at: now(), status: 'succeeded' })
+      notify('refund.succeeded', charge, true)
+    },
+    /** A refund that was done comes back: the card's bank did not take it. */
+    bounce(charge: BookCharge, refund: BookRefund): void {
+      refund.status = 'failed'
+      notify('refund.failed', charge, true)
+    },
+    dispute(charge: BookCharge): void {
+      charge.disputed = true
+      notify('payment.disputed', charge, true)
+    },
+    leftOf: (charge: BookCharge): bigint => charge.amount.minor - heldBack(charge),
+  }
+
+  /** A call is under way until it is answered, so that a run can wait for it. */
+  function counted<A extends unknown[], T>(call: (...args: A) => Promise<T>): (...args: A) => Promise<T> {
+    return (...args) => boundaries.during(() => call(...args))
+  }
+}
+
+/** What is gone or promised back of a charge. */
+function heldBack(charge: BookCharge): bigint {
+  return charge.refunds.reduce((sum, { status, minor }) => (status === 'failed' ? sum : sum + minor), 0n)
+}
+
+/** What has gone back of a charge for certain. */
+export function givenBack(charge: BookCharge): bigint {
+  return charge.refunds.reduce((sum, { status, minor }) => (status === 'succeeded' ? sum + minor : sum), 0n)
+}
+
+/** A billing key says how its card behaves: `bk_<secret>_<behaviour>`. */
+function declineOf(billingKey: string, accountId: string, book: readonly BookCharge[]): DeclineCode | null {
+  if (billingKey.endsWith('_poor')) return 'insufficient_funds'
+  if (billingKey.endsWith('_stolen')) return 'lost_or_stolen'
+  const paidBefore = book.some((one) => one.accountId === accountId && one.status === 'paid')
+  return billingKey.endsWith('_once') && paidBefore ? 'insufficient_funds' : null
+}
+
+function isNobody(billingKey: string): boolean {
+  return billingKey.endsWith('_nobody')
+}
+
+/** Four digits of its own for every key, so that a reader can tell which card is in use. */
+export function last4Of(billingKey: string): string {
+  let sum = 7
+  for (const character of billingKey.replace(/^[ab]k_/, ''))
+    sum = (sum * 31 + character.charCodeAt(0)) % 10_000
+  return String(sum).padStart(4, '0')
+}
+
+function cardOf(billingKey: string): Card {
+  return { brand: 'model', last4: last4Of(billingKey), expires: '12/2039' }
+}
+
+function paymentOf(charge: BookCharge): ProviderPayment {
+  const { currency } = charge.amount
+  return {
+    reference: charge.reference,
+    providerId: `prov_${charge.reference}`,
+    status: charge.status,
+    declineCode: charge.status === 'declined' ? charge.code : null,
+    amount: charge.amount,
+    refunded: { minor: heldBack(charge), currency },
+    refunds: charge.refunds.map(({ reference, minor, status }) => ({
+      reference,
+      amount: { minor, currency },
+      status,
+    })),
+    disputed: charge.disputed,
+    at: new Date(charge.at),
+  }
+}

@@ -1,0 +1,94 @@
+import { check, type Violation } from './checker.ts'
+import { type History, hashOf } from './history.ts'
+import { type Counts, calm, openSimulatedWorld, type SimulatedWorld } from './simulated-world.ts'
+import { plans, type Stage } from './stage.ts'
+import { type Clients, converge, crowd, openClients, takeStep } from './workload.ts'
+
+export type SeedResult = {
+  readonly seed: number
+  /** The same seed gives the same hash. */
+  readonly hash: string
+  readonly operations: number
+  readonly counts: Counts
+  readonly violations: readonly Violation[]
+  readonly history: History
+}
+
+/** One run: a phase in which things go wrong, one in which everything must come right, and the verdict. */
+export async function runSeed(stage: Stage, seed: number): Promise<SeedResult> {
+  const world = await openSimulatedWorld(stage, seed)
+  try {
+    const clients = openClients(world)
+    const trouble = await live(world, clients)
+    const { log, faults } = stage.takeOutput()
+    const violations = await check({
+      history: world.history.entries,
+      book: world.model.book,
+      asked: world.model.asked,
+      query: async <R extends object>(text: string) => (await world.observer.query<R>(text)).rows,
+      outputs: [log],
+      secrets: [...stage.secrets, ...clients.secrets],
+      prices: pricesOf(world.history),
+      now: world.now(),
+    })
+    return {
+      seed,
+      hash: hashOf([world.history.entries, world.model.book]),
+      operations: world.history.entries.length,
+      counts: world.counts,
+      violations: [...trouble, ...unexplained(world, faults), ...violations],
+      history: world.history,
+    }
+  } finally {
+    stage.takeOutput()
+    await stage.end()
+  }
+}
+
+async function live(world: SimulatedWorld, clients: Clients): Promise<Violation[]> {
+  const { random } = world
+  const rate = () => random.pick([0.1, 0.25, 0.45, 0.7])
+  const storm = {
+    charge: rate(),
+    refund: rate(),
+    lookup: rate(),
+    death: random.pick([0.002, 0.01, 0.03, 0.06]),
+  }
+  try {
+    world.weather = storm
+    const steps = random.between(25, 45)
+    for (let step = 0; step < steps; step++) await takeStep(world, clients)
+    if (random.chance(0.08)) await crowd(world, clients)
+    world.weather = calm
+    await converge(world, clients)
+    return []
+  } catch (error) {
+    return [{ invariant: 'the run comes to an end', detail: String((error as Error).stack ?? error) }]
+  }
+}
+
+/** A fault of the service is fair only where its process died or the provider's adapter blew up. */
+function unexplained(world: SimulatedWorld, faults: readonly unknown[]): Violation[] {
+  const ours = faults.filter((error) => !isExplained(error))
+  return [...new Set([...ours, ...world.unexplained])].map((error) => ({
+    invariant: 'nothing fails without a cause',
+    detail: String((error as Error)?.stack ?? error),
+  }))
+}
+
+function isExplained(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  return (
+    error.name === 'Died' || (error.name === 'TypeError' && error.message.startsWith('unexpected token in'))
+  )
+}
+
+/** Every price that a plan had at some time in the run. */
+function pricesOf(history: History): ReadonlyMap<string, readonly bigint[]> {
+  const prices = new Map<string, bigint[]>(Object.values(plans).map(({ planId, minor }) => [planId, [minor]]))
+  for (const { method, path, body } of history.requests()) {
+    const planId = method === 'PUT' ? /plans\/(\w+)$/.exec(path)?.[1] : undefined
+    if (planId !== undefined) prices.get(planId)?.push(BigInt((body as { amount: number }).amount))
+  }
+  return prices
+}

@@ -1,0 +1,290 @@
+import { nextDue, runDue } from '../../src/billing/due.ts'
+import { billingJobs } from '../../src/billing/jobs.ts'
+import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { forgetOldKeys } from '../../src/platform/idempotency.ts'
+import { Died, type Part, type Process, type Ran } from './boundaries.ts'
+import { type History, openHistory, type RequestEntry } from './history.ts'
+import { type FaultRates, type ModelProvider, type Notice, openModelProvider } from './model-provider.ts'
+import { type Random, seededRandom } from './random.ts'
+import type { Connections, Service, Stage } from './stage.ts'
+
+export type Ask = {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly path: string
+  readonly body?: object
+  readonly key?: string
+}
+
+/** How much goes wrong in a run. */
+export type Weather = FaultRates & { readonly death: number }
+
+export const calm: Weather = { charge: 0, refund: 0, lookup: 0, death: 0 }
+
+/** How often each kind of trouble came. */
+export type Counts = Record<string, number>
+
+/** One run's world: two processes, the provider, time, and everything that was said. */
+export type SimulatedWorld = {
+  readonly random: Random
+  readonly history: History
+  readonly model: ModelProvider
+  readonly observer: Connections['observer']
+  readonly counts: Counts
+  /** Faults of the service that no trouble of ours explains. */
+  readonly unexplained: unknown[]
+  weather: Weather
+  /** Counts what processes do; two that race have the same number. */
+  step: number
+  now(): number
+  real(): number
+  /** Real time passes, and service time with it. */
+  pass(ms: number): void
+  /** Service time alone is turned, as the sandbox allows; never back. */
+  turnTo(ms: number): void
+  ask(ask: Ask, service?: Service): Promise<RequestEntry>
+  /** Two of them at once, one cut by the other. */
+  race(first: Deed, second: Deed): Promise<void>
+  asking(ask: Ask): Deed
+  sweeping(): Deed
+  delivering(notice: Notice, forged?: boolean): Deed
+  do(deed: Deed): Promise<void>
+  sweep(): Promise<void>
+  workJobs(): Promise<void>
+  nextDue(): Promise<number | undefined>
+  releaseStalled(): Promise<void>
+}
+
+/** Something a process does, and how its outcome enters the history. */
+export type Deed = {
+  readonly work: (service: Service) => Promise<unknown>
+  /** Called first, with the process that does it; what it returns is told the outcome. */
+  begin(service: Service): (ran: Ran<unknown>) => void
+}
+
+export async function openSimulatedWorld(stage: Stage, seed: number): Promise<SimulatedWorld> {
+  const random = seededRandom(seed)
+  const history = openHistory()
+  const counts: Counts = {}
+  const unexplained: unknown[] = []
+  const count = (name: string) => {
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  let now = Date.parse(random.pick(starts))
+  let real = Date.parse('2026-01-01T00:00:00Z')
+  let racing = false
+  const { boundaries } = stage
+
+  const model = openModelProvider({
+    random,
+    boundaries,
+    now: () => now,
+    rates: () => world.weather,
+    racing: () => racing,
+    step: () => world.step,
+    onFault(call, fault) {
+      count(`${call} ${fault}`)
+      history.add({ kind: 'fault', step: world.step, call, fault })
+    },
+  })
+  const dies = (process: Process, place: string): boolean => {
+    // Jobs are few, so the places around them are more dangerous.
+    const danger = place.endsWith('job') && world.weather.death > 0 ? 0.4 : world.weather.death
+    if (!random.chance(danger)) return false
+    count(`death ${place}`)
+    history.add({ kind: 'death', step: world.step, process: process.name, boundary: place })
+    return true
+  }
+  const { observer } = await stage.begin({ now: () => now, real: () => real, provider: model.provider, dies })
+
+  const anyService = () => random.pick(stage.services)
+  const perform = async (deed: Deed, service: Service) => {
+    world.step++
+    const tell = deed.begin(service)
+    tell(await boundaries.run(service.process, () => deed.work(service)))
+  }
+
+  const asking = (ask: Ask): Deed & { entry?: RequestEntry } => {
+    const deed: Deed & { entry?: RequestEntry } = {
+      begin(service) {
+        const entry = history.add<RequestEntry>({
+          kind: 'request',
+          step: world.step,
+          method: ask.method,
+          path: ask.path,
+          body: ask.body,
+          key: ask.key,
+          process: service.process.name,
+          at: now,
+          realAt: real,
+          answer: null,
+          exploded: false,
+        })
+        deed.entry = entry
+        return (ran) => {
+          if (ran.kind !== 'done') return
+          entry.exploded = ran.exploded
+          entry.answer = ran.value as RequestEntry['answer']
+        }
+      },
+      async work({ http }) {
+        const answer = await http.inject({
+          method: ask.method,
+          url: ask.path,
+          headers: {
+            authorization: `Bearer ${stage.token}`,
+            ...(ask.key !== undefined && { 'idempotency-key': ask.key }),
+          },
+          ...(ask.body !== undefined && { payload: ask.body }),
+        })
+        return {
+          status: answer.statusCode,
+          text: answer.body,
+          replayed: answer.headers['idempotent-replayed'] === 'true',
+        }
+      },
+    }
+    return deed
+  }
+
+  const sweeping = (): Deed => ({
+    begin: () => (ran) => {
+      note('sweep', ran)
+    },
+    async work({ billing }) {
+      await forgetOldKeys(billing.db, new Date(now))
+      return runDue(billing)
+    },
+  })
+
+  const note = (what: string, ran: Ran<unknown>) => {
+    const outcome = ran.kind === 'done' ? JSON.stringify(ran.value ?? null) : ran.kind
+    history.add({ kind: 'work', step: world.step, what, outcome })
+    if (ran.kind === 'failed' && !ran.exploded && !(ran.error instanceof Died)) unexplained.push(ran.error)
+  }
+
+  const delivering = (notice: Notice, forged = false): Deed => ({
+    begin() {
+      const { eventId, reference, type } = notice
+      const entry = history.add({
+        kind: 'delivery',
+        step: world.step,
+        eventId,
+        reference,
+        type,
+        forged,
+        answer: null as { status: number; text: string } | null,
+      })
+      return (ran) => {
+        if (ran.kind !== 'done') return
+        entry.answer = ran.value as { status: number; text: string }
+        if (entry.answer.status === 200) notice.taken = true
+      }
+    },
+    async work({ http }) {
+      const body = Buffer.from(notice.body)
+      const secret = forged ? anotherSecret : stage.webhookSecret
+      const headers = signStandardWebhook(secret, notice.eventId, body, new Date())
+      const answer = await http.inject({
+        method: 'POST',
+        url: '/api/billing/webhook',
+        headers: { ...headers, 'content-type': 'application/json' },
+        payload: body,
+      })
+      return { status: answer.statusCode, text: answer.body }
+    },
+  })
+
+  async function workJob(job: JobRow, service: Service): Promise<void> {
+    world.step++
+    const ran = await boundaries.run(service.process, async () => {
+      await boundaries.at('before job')
+      await billingJobs[job.task]!.run(service.billing, job.payload)
+      await boundaries.at('after job')
+    })
+    note(`job ${job.task}`, ran)
+    if (ran.kind === 'done') {
+      await observer.query('delete from graphile_worker._private_jobs where id = $1', [job.id])
+    } else {
+      await observer.query('update graphile_worker._private_jobs set attempts = attempts + 1 where id = $1', [
+        job.id,
+      ])
+    }
+  }
+
+  const world: SimulatedWorld = {
+    random,
+    history,
+    model,
+    observer,
+    counts,
+    unexplained,
+    weather: calm,
+    step: 0,
+    now: () => now,
+    real: () => real,
+    pass(ms) {
+      real += ms
+      world.turnTo(now + ms)
+    },
+    turnTo(ms) {
+      now = Math.max(now, ms)
+      history.add({ kind: 'time', step: world.step, now: new Date(now).toISOString(), real })
+    },
+    asking,
+    sweeping,
+    delivering,
+    do: (deed) => perform(deed, anyService()),
+    async ask(ask, service = anyService()) {
+      const deed = asking(ask) as Deed & { entry?: RequestEntry }
+      await perform(deed, service)
+      return deed.entry!
+    },
+    async race(first, second) {
+      const [one, two] = random.shuffled(stage.services) as [Service, Service]
+      world.step++
+      racing = true
+      const tells = [first.begin(one), second.begin(two)] as const
+      const part = (deed: Deed, service: Service): Part<unknown> => ({
+        process: service.process,
+        work: () => deed.work(service),
+      })
+      const [a, b] = await boundaries.race(part(first, one), part(second, two), random.between(1, 14))
+      racing = false
+      tells[0](a)
+      tells[1](b)
+      count('race')
+    },
+    sweep: () => perform(sweeping(), anyService()),
+    async workJobs() {
+      const { rows } = await observer.query<JobRow>(
+        `select j.id, t.identifier as task, j.payload from graphile_worker._private_jobs j
+         join graphile_worker._private_tasks t on t.id = j.task_id
+         where j.attempts < j.max_attempts order by j.id`,
+      )
+      for (const job of rows) await workJob(job, anyService())
+    },
+    async nextDue() {
+      const ran = await boundaries.run(stage.services[0].process, () => nextDue(stage.services[0].billing))
+      return ran.kind === 'done' ? ran.value?.getTime() : undefined
+    },
+    async releaseStalled() {
+      const count = boundaries.releaseStalled()
+      // An empty errand waits until those that were released have come to an end.
+      await boundaries.run(stage.services[0].process, async () => {})
+      history.add({ kind: 'work', step: world.step, what: 'release', outcome: String(count) })
+    },
+  }
+  return world
+}
+
+const anotherSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
+
+type JobRow = { id: bigint; task: string; payload: unknown }
+
+// Anchors at the ends of months, in leap years, and on ordinary days.
+const starts = [
+  '2026-01-31T09:30:00Z',
+  '2026-03-05T00:00:00Z',
+  '2027-12-30T15:45:00Z',
+  '2028-01-29T23:59:59Z',
+]

@@ -1,0 +1,320 @@
+import { randomBytes } from 'node:crypto'
+import pg from 'pg'
+import { keywordRoutes } from '../../src/batch/keywords/keyword-routes.ts'
+import type { BatchTables } from '../../src/batch/tables.ts'
+import type { BillingApp } from '../../src/billing/app.ts'
+import { addPlan } from '../../src/billing/plans/plan-rows.ts'
+import type { Provider } from '../../src/billing/providers/port.ts'
+import { billingRoutes } from '../../src/billing/routes.ts'
+import type { BillingTables } from '../../src/billing/tables.ts'
+import { logEvents } from '../../src/log-events.ts'
+import { openAccess, scopes } from '../../src/platform/access.ts'
+import type { Clock } from '../../src/platform/clock.ts'
+import { openDb, openPool } from '../../src/platform/db.ts'
+import { buildHttp, type Http } from '../../src/platform/http/http.ts'
+import { createLog } from '../../src/platform/log/log.ts'
+import { createSecretSet } from '../../src/platform/log/secret-set.ts'
+import { migrate } from '../../src/platform/migrate.ts'
+import { migrateQueue } from '../../src/platform/queue.ts'
+import { openRateLimiter } from '../../src/platform/rate-limit.ts'
+import { newToken } from '../../src/platform/token.ts'
+import { insertToken } from '../../src/platform/token-rows.ts'
+import { openVault, type Vault } from '../../src/platform/vault.ts'
+import { type Boundaries, installFlowTimers, newLife, openBoundaries, type Process } from './boundaries.ts'
+
+/** One process of the service with its two faces: HTTP, and the app that sweeps and jobs run on. */
+export type Service = {
+  readonly process: Process
+  readonly http: Http
+  readonly billing: BillingApp
+}
+
+/** What stays the same from seed to seed: two processes of the service, and a database that they share. */
+export type Stage = {
+  readonly services: readonly [Service, Service]
+  readonly boundaries: Boundaries
+  /** May do everything. */
+  readonly token: string
+  readonly webhookSecret: string
+  /** Values that must never be seen outside. */
+  readonly secrets: readonly string[]
+  /** Every line the processes logged and everything they failed with since the last call. */
+  takeOutput(): { log: string; faults: unknown[] }
+  /** Gives both processes a new life on an empty database. */
+  begin(scene: Scene): Promise<Connections>
+  end(): Promise<void>
+  close(): Promise<void>
+}
+
+/** What a run decides for the processes: time, the provider, and where they die. */
+export type Scene = {
+  readonly now: () => number
+  readonly real: () => number
+  readonly provider: Provider
+  readonly dies: (process: Process, place: string) => boolean
+}
+
+export type Connections = { readonly observer: pg.Client }
+
+export const terms = {
+  sandbox: true,
+  timeZone: 'UTC',
+  cancelLeadSeconds: 60,
+  dunningDays: [1, 3, 5, 7],
+  catchUpPeriods: 1,
+  answerWithinMs: 15_000,
+  providerTimeoutMs: 3_000,
+  hintSecret: undefined,
+} as const
+
+export const plans = {
+  monthly: { planId: 'monthly', interval: 'month', trialDays: 14, minor: 9900n, currency: 'KRW' },
+  global: { planId: 'global', interval: 'month', trialDays: 0, minor: 1900n, currency: 'USD' },
+  weekly: { planId: 'weekly', interval: 'week', trialDays: 3, minor: 2500n, currency: 'KRW' },
+} as const
+
+export async function openStage(serverUrl: string): Promise<Stage> {
+  const token = newToken('test')
+  const database = await openDatabase(serverUrl, (pool) => furnish(pool, token))
+  let scene: Scene | undefined
+  const clockOf = new Map<pg.Client, number>()
+
+  const boundaries = openBoundaries({
+    dies: (process, place) => scene!.dies(process, place),
+    async beforeUse({ connection }) {
+      const real = scene!.real()
+      if (clockOf.get(connection) === real) return
+      clockOf.set(connection, real)
+      await connection.query("select set_config('sim.now', $1, false)", [new Date(real).toISOString()])
+    },
+    async isBlocked({ backendPid }) {
+      const { rows } = await database.observer.query(
+        'select cardinality(pg_blocking_pids($1)) > 0 as blocked',
+        [backendPid],
+      )
+      return rows[0].blocked
+    },
+  })
+  const uninstallTimers = installFlowTimers(() => boundaries)
+
+  const vaultKey = { version: 1, key: randomBytes(32) }
+  const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`
+  const output = openOutput([webhookSecret, vaultKey.key.toString('base64'), token])
+  const clock: Clock = Object.assign(() => new Date(scene!.now()), {
+    sync: async () => {},
+    moveTo: async () => {},
+  })
+  const vault = watchful(openVault([vaultKey]), output.secrets)
+  const openService = async (name: string, at: number): Promise<Service> => {
+    const process: Process = {
+      name,
+      connection: database.clients[at]!,
+      backendPid: database.pids[at]!,
+      life: newLife(),
+      busy: false,
+    }
+    const pool = boundaries.poolOf(process)
+    const billing: BillingApp = {
+      db: openDb<BillingTables>(pool),
+      pool,
+      clock,
+      provider: followed(() => scene!.provider),
+      vault,
+      fence: async () => {},
+      terms: { ...terms, webhookSecrets: [webhookSecret], vaultKeys: [vaultKey] },
+    }
+    const http = buildHttp({
+      // A token is remembered for a few real seconds; asking every time keeps real time out of the order of statements.
+      access: { identify: (header) => openAccess(pool, clock).identify(header) },
+      limiter: openRateLimiter(pool),
+      openPrefixes: [],
+      onAnswer: ({ caller, ...answered }) => output.log.info('http.answered', { ...answered, caller }),
+      onFault: (error, at) => output.fault(error, at),
+    })
+    billingRoutes(http, billing)
+    keywordRoutes(http, {
+      db: openDb<BatchTables>(pool),
+      pool,
+      clock,
+      timeZone: 'UTC',
+      fence: async () => {},
+    })
+    await http.ready()
+    return { process, http, billing }
+  }
+  const services = [await openService('one', 0), await openService('two', 1)] as const
+
+  return {
+    services,
+    boundaries,
+    token,
+    webhookSecret,
+    secrets: [token, webhookSecret, vaultKey.key.toString('base64')],
+    takeOutput: output.take,
+    async begin(next) {
+      scene = next
+      await database.reset()
+      for (const { process } of services) process.life = newLife()
+      return { observer: database.observer }
+    },
+    async end() {
+      boundaries.releaseStalled()
+      for (const { process } of services) process.life.dead = true
+    },
+    async close() {
+      uninstallTimers()
+      for (const { http } of services) await http.close()
+      await database.close()
+    },
+  }
+}
+
+/** The provider changes with every run; the processes stay. */
+function followed(provider: () => Provider): Provider {
+  return new Proxy({} as Provider, { get: (_, name) => provider()[name as keyof Provider] })
+}
+
+/** As the service itself does: what passes through the vault is a secret that the log's last stage learns. */
+function watchful(vault: Vault, secrets: { addPassing(value: string): boolean }): Vault {
+  return {
+    ...vault,
+    seal(text, row) {
+      secrets.addPassing(text)
+      return vault.seal(text, row)
+    },
+    open(sealed, row) {
+      const text = vault.open(sealed, row)
+      secrets.addPassing(text)
+      return text
+    },
+  }
+}
+
+/** The processes' log, caught as bytes. */
+function openOutput(known: readonly string[]) {
+  const secrets = createSecretSet()
+  for (const secret of known) secrets.add(secret)
+  let lines = ''
+  let faults: unknown[] = []
+  const destination = {
+    write(bytes: Uint8Array) {
+      lines += Buffer.from(bytes).toString()
+    },
+  }
+  const log = createLog(logEvents, { level: 'info', secrets, destination })
+  return {
+    log,
+    secrets,
+    fault(error: unknown, at: { route: string; request_id: string }) {
+      faults.push(error)
+      log.error('http.failed', { ...at, error })
+    },
+    take() {
+      const taken = { log: lines, faults }
+      lines = ''
+      faults = []
+      return taken
+    },
+  }
+}
+
+async function furnish(pool: pg.Pool, token: string): Promise<void> {
+  const createdAt = new Date('2026-01-01T00:00:00Z')
+  const grant = { name: 'simulation', scopes, workspace: '*', account: '*', createdAt, expiresAt: null }
+  await insertToken(pool, token, grant)
+  for (const { planId, interval, trialDays, minor, currency } of Object.values(plans)) {
+    const price = { minor, currency }
+    const plan = { planId, name: planId, price, interval, intervalCount: 1, trialDays, active: true }
+    await addPlan(openDb<BillingTables>(pool), plan, createdAt)
+  }
+}
+
+type Database = {
+  readonly clients: readonly pg.Client[]
+  readonly pids: readonly number[]
+  readonly observer: pg.Client
+  /** Makes it as it was when it was new. */
+  reset(): Promise<void>
+  close(): Promise<void>
+}
+
+/**
+ * A migrated database with a connection for each process and one to look on. Its own clock is set by hand: functions of
+ * the clock's names stand before the built-in ones, so that leases and waits are replayed too.
+ */
+async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promise<void>): Promise<Database> {
+  const admin = new pg.Client({ connectionString: serverUrl })
+  await admin.connect()
+  const name = `simulation_${randomBytes(4).toString('hex')}`
+  await admin.query(`create database ${name}`)
+  const url = databaseUrl(serverUrl, name)
+  await migrate(url)
+  await migrateQueue(url)
+  const pools = Array.from({ length: 3 }, () => openPool({ url, max: 1, name, onError: () => {} }))
+  await furnish(pools[2]!)
+  const clients = (await Promise.all(pools.map((pool) => pool.connect()))) as unknown as pg.Client[]
+  const observer = clients[2]!
+  await observer.query('create schema sim')
+  await observer.query('create table sim.plan as select * from billing.plan')
+  for (const clock of ['clock_timestamp', 'statement_timestamp', 'now']) {
+    await observer.query(
+      `create function sim.${clock}() returns timestamptz language sql stable
+       as $$ select current_setting('sim.now')::timestamptz $$`,
+    )
+  }
+  for (const client of clients.slice(0, 2)) await client.query('set search_path = sim, pg_catalog, public')
+  const asked = await Promise.all(clients.map((client) => client.query('select pg_backend_pid() as pid')))
+  const empty = await emptying(observer)
+
+  return {
+    clients: clients.slice(0, 2),
+    pids: asked.map(({ rows }) => rows[0].pid),
+    observer,
+    async reset() {
+      for (const client of clients) await client.query('rollback')
+      await empty()
+    },
+    async close() {
+      for (const client of clients) (client as unknown as pg.PoolClient).release(true)
+      await Promise.all(pools.map((pool) => pool.end()))
+      await admin.query(`drop database ${name} with (force)`)
+      await admin.end()
+    },
+  }
+}
+
+/**
+ * Empties the tables that a run fills. What guards history is off meanwhile; the vacuum gives back the space, so that
+ * the rows of every run lie where those of the first one lay.
+ */
+async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
+  const { rows } = await observer.query<{ name: string; guarded: boolean }>(
+    `select format('%I.%I', n.nspname, c.relname) as name,
+       exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as guarded
+     from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where c.relkind = 'r' and (n.nspname = 'billing'
+       or format('%I.%I', n.nspname, c.relname) in ('platform.idempotency_key', 'platform.rate_window', 'batch.keyword',
+         'graphile_worker._private_jobs'))
+     order by 1`,
+  )
+  const tables = rows.map(({ name }) => name)
+  const guards = (state: string) =>
+    rows
+      .filter(({ guarded }) => guarded)
+      .map(({ name }) => `alter table ${name} ${state} trigger user;`)
+      .join(' ')
+  const deletes = tables.map((table, at) => `gone_${at} as (delete from ${table})`).join(', ')
+  return async () => {
+    await observer.query(
+      `begin; ${guards('disable')} with ${deletes} select 1;
+       insert into billing.plan select * from sim.plan; ${guards('enable')} commit`,
+    )
+    await observer.query(`vacuum ${tables.join(', ')}`)
+  }
+}
+
+function databaseUrl(url: string, database: string): string {
+  const named = new URL(url)
+  named.pathname = `/${database}`
+  return named.toString()
+}

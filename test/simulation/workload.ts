@@ -1,0 +1,507 @@
+import type { RequestEntry } from './history.ts'
+import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
+import type { plans } from './stage.ts'
+
+const second = 1_000
+const minute = 60 * second
+const hour = 60 * minute
+const day = 24 * hour
+
+/** What the clients of a run know: only what they were told. */
+export type Clients = {
+  readonly accounts: readonly string[]
+  readonly subscriptions: string[]
+  readonly invoices: string[]
+  /** Requests that carry a key, and may be sent again. */
+  readonly keyed: Keyed[]
+  readonly secrets: string[]
+  count: number
+}
+
+type Keyed = { readonly ask: Ask; readonly entries: RequestEntry[] }
+
+export function openClients(world: SimulatedWorld): Clients {
+  const accounts = Array.from({ length: world.random.between(1, 2) }, (_, at) => `acct_${at + 1}`)
+  return { accounts, subscriptions: [], invoices: [], keyed: [], secrets: [], count: 0 }
+}
+
+const weights = {
+  subscribe: 12,
+  trial: 4,
+  cancel: 5,
+  resume: 3,
+  changeCard: 6,
+  refund: 16,
+  readInvoices: 6,
+  readSubscription: 2,
+  repeat: 9,
+  reuseKey: 1,
+  erase: 1,
+  editPlan: 1,
+  deliver: 8,
+  forge: 1,
+  arrive: 3,
+  decide: 3,
+  refundByHand: 2,
+  bounce: 2,
+  dispute: 0.5,
+  wait: 9,
+  advance: 14,
+  outage: 2,
+  sweep: 8,
+  jobs: 5,
+  keywords: 2,
+  race: 9,
+  release: 4,
+} as const
+
+/** One thing happens. Which one, the seed says. */
+export async function takeStep(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const what = world.random.weighted(weights)
+  switch (what) {
+    case 'subscribe':
+    case 'trial':
+    case 'cancel':
+    case 'resume':
+    case 'changeCard':
+    case 'refund':
+    case 'readInvoices':
+    case 'readSubscription':
+    case 'erase':
+    case 'editPlan':
+    case 'keywords':
+      return send(world, clients, drawAsk(world, clients, what) ?? firstThings(world, clients))
+    case 'repeat':
+      return repeat(world, clients)
+    case 'reuseKey':
+      return reuseKey(world, clients)
+    case 'deliver':
+      return deliverSome(world)
+    case 'forge': {
+      const notice = world.model.notices.at(-1)
+      return notice && world.do(world.delivering(notice, true))
+    }
+    case 'arrive':
+      return void world.model.arrive()
+    case 'decide':
+      return world.model.decidePending()
+    case 'refundByHand':
+    case 'bounce':
+    case 'dispute':
+      return actAtProvider(world, what)
+    case 'wait':
+      return world.pass(world.random.pick([1, 2, 5, 12, 15, 30, 60]) * second)
+    case 'advance':
+      return advance(world, world.now() + drawSpan(world))
+    case 'outage':
+      return world.turnTo(world.now() + world.random.between(1, 70) * day)
+    case 'sweep':
+      await world.sweep()
+      return world.workJobs()
+    case 'jobs':
+      return world.workJobs()
+    case 'race':
+      return race(world, clients)
+    case 'release':
+      return world.releaseStalled()
+  }
+}
+
+/** Who knows of nothing yet looks, or begins. */
+function firstThings(world: SimulatedWorld, clients: Clients): Ask | undefined {
+  return drawAsk(world, clients, clients.subscriptions.length === 0 ? 'subscribe' : 'readInvoices')
+}
+
+type Asked =
+  | 'subscribe'
+  | 'trial'
+  | 'cancel'
+  | 'resume'
+  | 'changeCard'
+  | 'refund'
+  | 'readInvoices'
+  | 'readSubscription'
+  | 'erase'
+  | 'editPlan'
+  | 'keywords'
+
+function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: About): Ask | undefined {
+  const { random } = world
+  const account = about?.account ?? random.pick(clients.accounts)
+  const subscription = about?.subscription ?? clients.subscriptions[latest(world, clients.subscriptions)]
+  const invoice = about?.invoice ?? clients.invoices[latest(world, clients.invoices)]
+  const key = random.chance(0.8) ? { key: `key-${clients.count++}` } : {}
+  const post = (path: string, body: object): Ask => ({
+    method: 'POST',
+    path: `/api/billing${path}`,
+    body,
+    ...key,
+  })
+  switch (what) {
+    case 'subscribe':
+      return post('/subscribe', {
+        account_id: account,
+        plan_id: random.weighted({ weekly: 4, monthly: 2, global: 1 } satisfies Record<
+          keyof typeof plans,
+          number
+        >),
+        payment_method: drawCard(world, clients),
+        ...(random.chance(0.3) && { timezone: random.pick(['UTC', 'Asia/Seoul']) }),
+        ...(random.chance(0.3) && {
+          customer: { email: secret(clients, `${account}.${clients.count}@mail.test`) },
+        }),
+      })
+    case 'trial':
+      return post('/trial', { account_id: account, plan_id: random.pick(['monthly', 'weekly', 'global']) })
+    case 'cancel':
+      return subscription === undefined
+        ? undefined
+        : post('/cancel', {
+            subscription_id: subscription,
+            ...(random.chance(0.3) && { reason: 'too dear' }),
+          })
+    case 'resume':
+      return subscription === undefined ? undefined : post('/resume', { subscription_id: subscription })
+    case 'changeCard':
+      return subscription === undefined
+        ? undefined
+        : post('/payment-method', {
+            subscription_id: subscription,
+            payment_method: drawCard(world, clients),
+          })
+    case 'refund':
+      return invoice === undefined
+        ? undefined
+        : post('/refund', {
+            invoice_id: invoice,
+            ...(random.chance(0.8) && { amount: random.pick([1, 100, 400, 900, 1900]) }),
+          })
+    case 'readInvoices':
+      return { method: 'GET', path: `/api/billing/invoices?account_id=${account}&limit=100` }
+    case 'readSubscription':
+      return subscription === undefined
+        ? undefined
+        : { method: 'GET', path: `/api/billing/subscriptions/${subscription}` }
+    case 'erase':
+      return { method: 'DELETE', path: `/api/billing/accounts/${account}` }
+    case 'editPlan':
+      return {
+        method: 'PUT',
+        path: '/api/billing/plans/weekly',
+        body: {
+          name: 'weekly',
+          amount: random.pick([2500, 2700, 3100]),
+          currency: 'KRW',
+          interval: 'week',
+          trial_days: 3,
+        },
+      }
+    case 'keywords':
+      return {
+        method: 'POST',
+        path: '/api/batch/keywords',
+        body: {
+          workspace_id: 'shop',
+          keywords: Array.from({ length: random.between(1, 3) }, () => `shoe ${random.between(1, 9)}`),
+        },
+      }
+  }
+}
+
+/** Mostly the newest one, because something still happens to it. */
+function latest(world: SimulatedWorld, list: readonly unknown[]): number {
+  if (list.length === 0) return -1
+  return world.random.chance(0.6) ? list.length - 1 : world.random.between(0, list.length - 1)
+}
+
+function drawCard(world: SimulatedWorld, clients: Clients): object {
+  const { random } = world
+  const behaviour = random.weighted({ ok: 12, once: 3, poor: 2, stolen: 1, nobody: 1 })
+  const text = `${Array.from({ length: 12 }, () => random.pick([...'abcdefghjkmnpqrstvwxyz23456789'])).join('')}`
+  secret(clients, text)
+  return random.chance(0.8)
+    ? { billing_key: `bk_${text}_${behaviour}` }
+    : { auth_key: `ak_${text}_${behaviour}`, customer_key: `customer_${clients.count}` }
+}
+
+function secret(clients: Clients, text: string): string {
+  clients.secrets.push(text)
+  return text
+}
+
+/** Sends a request and learns from its answer. */
+async function send(world: SimulatedWorld, clients: Clients, ask: Ask | undefined): Promise<void> {
+  if (!ask) return
+  const entry = await world.ask(ask)
+  if (ask.key !== undefined) {
+    const known = clients.keyed.find((one) => one.ask.key === ask.key && one.ask.path === ask.path)
+    if (known) known.entries.push(entry)
+    else clients.keyed.push({ ask, entries: [entry] })
+  }
+  learn(clients, entry)
+}
+
+function learn(clients: Clients, { answer }: RequestEntry): void {
+  if (!answer || answer.status >= 300 || answer.text === '') return
+  const { data } = JSON.parse(answer.text)
+  const add = (list: string[], id: unknown) => {
+    if (typeof id === 'string' && !list.includes(id)) list.push(id)
+  }
+  add(clients.subscriptions, data?.subscription_id)
+  for (const invoice of data?.invoices ?? []) {
+    add(clients.invoices, invoice.invoice_id)
+    add(clients.subscriptions, invoice.subscription_id)
+  }
+}
+
+async function repeat(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const open = clients.keyed.filter(({ entries }) => !isFinal(entries.at(-1)!))
+  const from = open.length > 0 && world.random.chance(0.7) ? open : clients.keyed
+  if (from.length > 0) await send(world, clients, world.random.pick(from).ask)
+}
+
+function isFinal({ answer }: RequestEntry): boolean {
+  return answer !== null && [200, 201, 402].includes(answer.status)
+}
+
+/** The same key for something else. */
+async function reuseKey(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const used = clients.keyed.find(
+    ({ entries, ask }) => isFinal(entries.at(-1)!) && ask.path.endsWith('/subscribe'),
+  )
+  if (!used) return
+  const body = { ...(used.ask.body as object), account_id: 'acct_other' }
+  await world.ask({ ...used.ask, body })
+}
+
+async function deliverSome(world: SimulatedWorld): Promise<void> {
+  const { random, model } = world
+  const waiting = model.notices.filter(({ taken }) => !taken)
+  const again = model.notices.filter(({ taken }) => taken)
+  const batch = random.shuffled(waiting).slice(0, random.between(1, 4))
+  if (again.length > 0 && random.chance(0.3)) batch.push(random.pick(again))
+  for (const notice of batch) await world.do(world.delivering(notice))
+}
+
+function actAtProvider(world: SimulatedWorld, what: 'refundByHand' | 'bounce' | 'dispute'): void {
+  const { random, model } = world
+  const paid = model.book.filter(({ status, disputed }) => status === 'paid' && !disputed)
+  if (paid.length === 0) return
+  const charge = random.pick(paid)
+  if (what === 'dispute') {
+    model.dispute(charge)
+    return
+  }
+  if (what === 'bounce') {
+    const done = charge.refunds.filter(
+      ({ status, reference }) => status === 'succeeded' && reference !== null,
+    )
+    if (done.length > 0) model.bounce(charge, random.pick(done))
+    return
+  }
+  const left = model.leftOf(charge)
+  if (left > 0n) model.refundByHand(charge, random.chance(0.5) ? left : (left + 1n) / 2n)
+}
+
+function drawSpan(world: SimulatedWorld): number {
+  const { random } = world
+  switch (random.weighted({ minutes: 3, hours: 4, days: 5, month: 3 })) {
+    case 'minutes':
+      return random.between(1, 40) * minute
+    case 'hours':
+      return random.between(1, 26) * hour
+    case 'days':
+      return random.between(1, 8) * day
+    case 'month':
+      return random.between(27, 32) * day
+  }
+}
+
+/** Turns time by way of every instant at which something falls due, as the sandbox's clock does. */
+async function advance(world: SimulatedWorld, target: number): Promise<void> {
+  await walk(world, target, world.turnTo, 24)
+}
+
+/** The same, and real time passes with it. */
+async function live(world: SimulatedWorld, ms: number): Promise<void> {
+  await walk(world, world.now() + ms, (instant) => world.pass(Math.max(0, instant - world.now())), 200)
+}
+
+async function walk(
+  world: SimulatedWorld,
+  target: number,
+  goTo: (instant: number) => void,
+  most: number,
+): Promise<void> {
+  let stuckAt: number | undefined
+  for (let moves = 0; moves < most; moves++) {
+    const due = await world.nextDue()
+    if (due === undefined || due > target || due === stuckAt) break
+    stuckAt = due <= world.now() ? due : undefined
+    goTo(due)
+    await world.sweep()
+    if (moves % 4 === 3) await world.workJobs()
+  }
+  goTo(target)
+}
+
+type About = { account?: string; subscription?: string; invoice?: string }
+
+/** Two that touch the same thing at once, one of them cut in the middle by the other. */
+async function race(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const { random } = world
+  const pair = random.weighted({
+    renewal: 5,
+    refunds: 4,
+    accounts: 4,
+    twins: 4,
+    sweeps: 3,
+    notices: 2,
+    states: 4,
+  })
+  const deeds = await drawPair(world, clients, pair)
+  if (!deeds) return
+  const before = world.history.entries.length
+  await world.race(...(random.shuffled(deeds) as [Deed, Deed]))
+  for (const entry of world.history.entries.slice(before))
+    if (entry.kind === 'request') remember(clients, entry)
+}
+
+function remember(clients: Clients, entry: RequestEntry): void {
+  learn(clients, entry)
+  if (entry.key === undefined || entry.method !== 'POST') return
+  const known = clients.keyed.find(({ ask }) => ask.key === entry.key && ask.path === entry.path)
+  if (known) known.entries.push(entry)
+  else {
+    const ask: Ask = { method: 'POST', path: entry.path, body: entry.body as object, key: entry.key }
+    clients.keyed.push({ ask, entries: [entry] })
+  }
+}
+
+async function drawPair(
+  world: SimulatedWorld,
+  clients: Clients,
+  pair: 'renewal' | 'refunds' | 'accounts' | 'twins' | 'sweeps' | 'notices' | 'states',
+): Promise<[Deed, Deed] | undefined> {
+  const { random } = world
+  const draw = (what: Asked, about: About): Deed | undefined => {
+    const ask = drawAsk(world, clients, what, about)
+    return ask && world.asking(ask)
+  }
+  const both = (a: Deed | undefined, b: Deed | undefined): [Deed, Deed] | undefined =>
+    a && b ? [a, b] : undefined
+  const subscription = clients.subscriptions.at(-1)
+  const about: About = {
+    account: random.pick(clients.accounts),
+    ...(subscription !== undefined && { subscription }),
+    ...(clients.invoices.length > 0 && { invoice: random.pick(clients.invoices.slice(-3)) }),
+  }
+  switch (pair) {
+    case 'renewal': {
+      const due = await world.nextDue()
+      if (due === undefined || due > world.now() + 40 * day) return undefined
+      world.turnTo(due)
+      return both(world.sweeping(), draw(random.pick(['cancel', 'changeCard', 'resume'] as const), about))
+    }
+    case 'refunds':
+      return both(draw('refund', about), draw('refund', about))
+    case 'accounts':
+      return both(
+        draw(random.pick(['subscribe', 'trial'] as const), about),
+        draw(random.pick(['subscribe', 'trial', 'erase'] as const), about),
+      )
+    case 'twins': {
+      const what = random.pick(['subscribe', 'refund', 'changeCard', 'cancel', 'trial'] as const)
+      const ask = drawAsk(world, clients, what, about)
+      if (!ask) return undefined
+      const keyed = { ...ask, key: ask.key ?? `key-${clients.count++}` }
+      return [world.asking(keyed), world.asking(keyed)]
+    }
+    case 'sweeps': {
+      const due = await world.nextDue()
+      if (due !== undefined && due < world.now() + 40 * day) world.turnTo(due)
+      return [world.sweeping(), world.sweeping()]
+    }
+    case 'notices': {
+      const notice = world.model.notices.at(-1)
+      return (
+        notice && [world.delivering(notice), random.chance(0.5) ? world.delivering(notice) : world.sweeping()]
+      )
+    }
+    case 'states':
+      return both(
+        draw(random.pick(['cancel', 'resume', 'changeCard'] as const), about),
+        draw(random.pick(['cancel', 'resume', 'changeCard', 'subscribe'] as const), about),
+      )
+  }
+}
+
+/** More than a hundred calls in one minute, some of them exactly a minute after others. */
+export async function crowd(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const { random } = world
+  const ask: Ask = { method: 'GET', path: '/api/batch/keywords?workspace_id=shop' }
+  const call = async (times: number) => {
+    for (let count = 0; count < times; count++) await send(world, clients, ask)
+  }
+  world.pass(61 * second)
+  const opened = world.real()
+  const early = random.between(60, 98)
+  await call(early)
+  world.pass(random.pick([1, 20, 59]) * second)
+  await call(102 - early)
+  // To the very end of the first calls' minute, and then just past it.
+  world.pass(opened + minute - world.real())
+  await call(2)
+  world.pass(1)
+  await call(2)
+}
+
+/** Faults are over. Everybody asks again until they know, and time passes until nothing is left to do. */
+export async function converge(world: SimulatedWorld, clients: Clients): Promise<void> {
+  await world.releaseStalled()
+  world.model.arrive()
+  for (const days of [0, 2]) {
+    await live(world, days * day)
+    await settleDown(world)
+    await askAgain(world, clients)
+  }
+  await live(world, 35 * day)
+  await settleDown(world)
+}
+
+/** Works until nothing waits any more, or as long as it may fairly take. */
+async function settleDown(world: SimulatedWorld): Promise<void> {
+  for (let round = 0; round < 6 && (round === 0 || (await isRestless(world))); round++) {
+    world.model.decidePending()
+    for (const notice of world.model.notices.filter(({ taken }) => !taken)) {
+      // A notice that nobody needs may be lost for ever.
+      if (notice.vital || world.random.chance(0.7)) await world.do(world.delivering(notice))
+      else notice.taken = true
+    }
+    world.pass(30 * second)
+    await world.sweep()
+    await world.workJobs()
+  }
+}
+
+async function isRestless({ observer, model }: SimulatedWorld): Promise<boolean> {
+  if (model.notices.some(({ taken }) => !taken)) return true
+  const { rows } = await observer.query<{ restless: boolean }>(
+    `select exists (select from billing.payment where status in ('sending', 'unknown'))
+         or exists (select from billing.refund where status = 'pending')
+         or exists (select from billing.payment_method where state = 'pending')
+         or exists (select from billing.webhook where status = 'waiting')
+         or exists (select from graphile_worker._private_jobs) as restless`,
+  )
+  return rows[0]!.restless
+}
+
+async function askAgain(world: SimulatedWorld, clients: Clients): Promise<void> {
+  world.pass(20 * second)
+  for (const { ask, entries } of clients.keyed) {
+    const last = entries.at(-1)!
+    const open = last.answer === null || last.answer.status === 202 || last.answer.status >= 500
+    const inProgress = last.answer?.status === 409 && last.answer.text.includes('request_in_progress')
+    if (open || inProgress) await send(world, clients, ask)
+  }
+}
