@@ -38,6 +38,39 @@ test('cancels racing renewals in three sweeps at once: a cancelled period is nev
   expect((await world.books()).provider).toBe(charged * 9900)
 })
 
+test('a cancel at a thousand offsets around the billing date: what was canceled first is never charged', async () => {
+  world = await openBillingWorld()
+  const start = Date.parse('2026-03-05T09:00:00+09:00')
+  const nextMonth = Date.parse('2026-04-05T09:00:00+09:00')
+  const apartMs = 400_000
+  const subscriptions: string[] = []
+  for (let n = 0; n < 1000; n++) {
+    world.skipTo(new Date(start + n * apartMs))
+    subscriptions.push((await world.subscribe(`acct_${n}`)).data.subscription_id)
+  }
+  const outcomes: Record<string, number> = {}
+  for (const [n, id] of subscriptions.entries()) {
+    const boundary = nextMonth + n * apartMs
+    // From 90 s before to 90 s after, so that both sides of the one minute's lead are among them.
+    world.skipTo(new Date(boundary + (n - 500) * 180))
+    const [answer] = await Promise.all([world.post('/cancel', { subscription_id: id }), world.runDue()])
+    world.skipTo(new Date(boundary + 100_000))
+    await world.runDue()
+    const [invoices] = await world.rows<{ count: number }>(
+      'select count(*)::int as count from billing.invoice where subscription_id = $1',
+      [id],
+    )
+    const { count } = invoices!
+    const newPeriod = answer.data.status === 'canceling' && Date.parse(answer.data.next_billing_at) > boundary
+    expect([n, count]).toEqual([n, newPeriod ? 2 : 1])
+    outcomes[`${answer.data.status} ${count}`] = (outcomes[`${answer.data.status} ${count}`] ?? 0) + 1
+  }
+  // Ended at its date, ended at once, and too late for this date: all three were met.
+  expect(Object.keys(outcomes).sort()).toEqual(['canceled 1', 'canceling 1', 'canceling 2'])
+  const charges = await world.rows('select 1 from billing.invoice')
+  expect(world.script.book.size).toBe(charges.length)
+}, 180_000)
+
 test('many sweeps at once renew each subscription once and number its invoices without a gap', async () => {
   world = await openBillingWorld()
   for (let n = 0; n < 50; n++) await world.subscribe(`acct_${n}`)

@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { openDb } from '../../src/platform/db.ts'
 import { enqueue, enqueueAll, listDeadJobs, PoisonedJob, reviveDeadJob } from '../../src/platform/queue.ts'
 import { type QueueWorker, startQueueWorker, type WorkerOptions } from '../../src/platform/queue-worker.ts'
 import { freeDeadWorkers } from '../../src/platform/worker-lease.ts'
 import { openWorld, type World } from '../world.ts'
+
+// Whole processes are started and killed here, which takes its time on a busy machine.
+vi.setConfig({ testTimeout: 180_000 })
 
 let world: World
 const processes: ChildProcess[] = []

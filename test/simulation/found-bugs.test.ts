@@ -73,3 +73,18 @@ test('when a subscription ends unpaid, each invoice that is given up with it is 
   const ids = (list: { invoice_id: string }[]) => list.map(({ invoice_id }) => invoice_id).sort()
   expect(ids(told)).toEqual(ids(given))
 })
+
+test('a refund that the provider works on stays so while nobody answers, and does not stand in the way of the next', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  const [invoice] = await world.invoices('acct_1')
+  const refund = (amount: number) => world.post('/refund', { invoice_id: invoice.invoice_id, amount })
+  world.script.nextRefunds({ kind: 'pending' }, { kind: 'lost_request' })
+  expect((await refund(1000)).status).toBe(202)
+  expect((await refund(2000)).status).toBe(202)
+  world.script.state.silent = true
+  await world.forgetLeases()
+  await world.runDue()
+  const steps = await world.rows<{ step: string }>('select step from billing.refund order by id')
+  expect(steps).toEqual([{ step: 'accepted' }, { step: 'unknown' }])
+})

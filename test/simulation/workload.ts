@@ -51,7 +51,7 @@ const weights = {
   sweep: 8,
   jobs: 5,
   keywords: 2,
-  race: 9,
+  race: 12,
   release: 4,
 } as const
 
@@ -351,13 +351,14 @@ type About = { account?: string; subscription?: string; invoice?: string }
 async function race(world: SimulatedWorld, clients: Clients): Promise<void> {
   const { random } = world
   const pair = random.weighted({
-    renewal: 5,
-    refunds: 4,
+    renewal: 9,
+    doubts: 6,
+    refunds: 5,
     accounts: 4,
     twins: 4,
     sweeps: 3,
     notices: 2,
-    states: 4,
+    states: 3,
   })
   const deeds = await drawPair(world, clients, pair)
   if (!deeds) return
@@ -381,7 +382,7 @@ function remember(clients: Clients, entry: RequestEntry): void {
 async function drawPair(
   world: SimulatedWorld,
   clients: Clients,
-  pair: 'renewal' | 'refunds' | 'accounts' | 'twins' | 'sweeps' | 'notices' | 'states',
+  pair: 'renewal' | 'doubts' | 'refunds' | 'accounts' | 'twins' | 'sweeps' | 'notices' | 'states',
 ): Promise<[Deed, Deed] | undefined> {
   const { random } = world
   const draw = (what: Asked, about: About): Deed | undefined => {
@@ -398,10 +399,27 @@ async function drawPair(
   }
   switch (pair) {
     case 'renewal': {
-      const due = await world.nextDue()
-      if (due === undefined || due > world.now() + 40 * day) return undefined
-      world.turnTo(due)
-      return both(world.sweeping(), draw(random.pick(['cancel', 'changeCard', 'resume'] as const), about))
+      const next = await findOne(
+        world,
+        `select id, next_billing_at as at from billing.subscription
+         where status in ('active', 'trialing') order by next_billing_at, id limit 1`,
+      )
+      if (!next || next.at!.getTime() > world.now() + 40 * day) return undefined
+      world.turnTo(next.at!.getTime())
+      const what = random.weighted({ cancel: 5, changeCard: 2 })
+      return both(world.sweeping(), draw(what, { ...about, subscription: next.id }))
+    }
+    case 'doubts': {
+      const open = await findOne(
+        world,
+        `select subscription_id as id, null::timestamptz as at from billing.payment
+         where status in ('sending', 'unknown') order by id limit 1`,
+      )
+      if (!open) return undefined
+      // Long enough for whoever was at it to be thought dead.
+      world.pass(minute)
+      const what = random.weighted({ cancel: 5, changeCard: 2 })
+      return both(world.sweeping(), draw(what, { ...about, subscription: open.id }))
     }
     case 'refunds':
       return both(draw('refund', about), draw('refund', about))
@@ -434,6 +452,14 @@ async function drawPair(
         draw(random.pick(['cancel', 'resume', 'changeCard', 'subscribe'] as const), about),
       )
   }
+}
+
+/** Where the next collision is to be had. The clients would only guess at it. */
+async function findOne(
+  { observer }: SimulatedWorld,
+  text: string,
+): Promise<{ id: string; at: Date | null } | undefined> {
+  return (await observer.query<{ id: string; at: Date | null }>(text)).rows[0]
 }
 
 /** More than a hundred calls in one minute, some of them exactly a minute after others. */

@@ -189,6 +189,8 @@ export type LeasedRefund = {
   readonly refunded: bigint
   /** Null: nothing has left us yet. */
   readonly sentAt: Date | null
+  /** The provider has said that it works on it. */
+  readonly accepted: boolean
   readonly looks: number
   readonly noneCount: number
   readonly noneSince: Date | null
@@ -271,6 +273,7 @@ function toLeased(row: TurnRow): LeasedRefund {
     captured: row.captured,
     refunded: row.refunded,
     sentAt: row.step === 'queued' ? null : row.sent_at,
+    accepted: row.step === 'accepted',
     looks: row.looks,
     noneCount: row.none_count,
     noneSince: row.none_since,

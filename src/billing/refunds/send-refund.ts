@@ -104,6 +104,8 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
   const { refundId } = refund
   const lookAfterMs = lookAgainAfterMs(refund.looks + 1)
   const sentAt = refund.sentAt ?? now
+  // A lookup without an answer takes nothing back that the provider has said; others may be on their way meanwhile.
+  const doubtful = refund.accepted ? 'accepted' : 'unknown'
   switch (outcome.kind) {
     case 'done':
       await succeed(app, refundId, now)
@@ -127,13 +129,13 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       return 'pending'
     case 'pending':
     case 'unknown':
-      await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : 'unknown', {
+      await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : doubtful, {
         lookAfterMs,
         checkAt: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
       })
       return 'pending'
     case 'none_yet':
-      await parkRefund(app.db, refundId, 'unknown', {
+      await parkRefund(app.db, refundId, doubtful, {
         lookAfterMs,
         checkAt: outcome.checkAt,
         none: { count: outcome.count, since: outcome.since },
