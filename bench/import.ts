@@ -1,25 +1,18 @@
-import { spawn } from 'node:child_process'
-import { createWriteStream, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { finished } from 'node:stream/promises'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { copyIn } from '../src/batch/copy-in.ts'
+import { dayAt, days, keywords, startImport, writeRanks } from './ranks-to-import.ts'
 import { type BenchResult, interleave } from './result.ts'
 import { openStage, type Stage } from './stage.ts'
-
-const keywords = 20_000
-const days = 50
 
 /** `rankledger import ranks` of a million rows, from start to exit, against raw COPY into the same table. */
 export async function bench(): Promise<BenchResult[]> {
   const stage = await openStage()
   const folder = mkdtempSync(join(tmpdir(), 'rankledger-bench-import-'))
   try {
-    await prepare(stage)
-    const file = join(folder, 'ranks.csv')
-    await writeRanks(file)
+    const file = await writeRanks(stage, folder)
     const peaks: number[] = []
     const measured = await interleave({
       rounds: 3,
@@ -52,56 +45,28 @@ export async function bench(): Promise<BenchResult[]> {
   }
 }
 
-async function prepare(stage: Stage): Promise<void> {
-  await stage.db.query(
-    `insert into batch.keyword (workspace_id, key, display, created_at)
-     select 'ws', 'keyword ' || k, 'keyword ' || k, now() from generate_series(0, $1 - 1) k`,
-    [keywords],
-  )
-  await stage.db.query('vacuum analyze batch.keyword')
-  for (const month of ['2026-09-01', '2026-10-01'])
-    await stage.db.query('select batch.ensure_rank_month($1)', [month])
-}
-
-const dayAt = (day: number) => new Date(Date.UTC(2026, 8, 1 + day)).toISOString().slice(0, 10)
-
-async function writeRanks(path: string): Promise<void> {
-  const file = createWriteStream(path)
-  file.write('keyword,day,status,position,checked_at\n')
-  for (let day = 0; day < days; day++) {
-    const name = dayAt(day)
-    let lines = ''
-    for (let at = 0; at < keywords; at++)
-      lines += `keyword ${at},${name},ranked,${((at + day) % 100) + 1},${name}T09:00:00+09:00\n`
-    file.write(lines)
-  }
-  file.end()
-  await finished(file)
-}
-
-// Tells how much memory the process held at most.
-const preload = `data:text/javascript,${encodeURIComponent(
-  'import { writeFileSync } from "node:fs"; process.on("exit", () => writeFileSync(process.env.PEAK_FILE, String(process.resourceUsage().maxRSS)))',
-)}`
+// Tells how much memory the process held at most. On Linux the general answer counts the parent that it was forked from.
+const preload = `data:text/javascript,${encodeURIComponent(`
+  import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+  const status = '/proc/self/status'
+  const peak = () => existsSync(status)
+    ? /VmHWM:\\s+(\\d+)/.exec(readFileSync(status, 'utf8'))[1]
+    : process.resourceUsage().maxRSS
+  process.on('exit', () => writeFileSync(process.env.PEAK_FILE, String(peak())))
+`)}`
 
 async function runImport(
   stage: Stage,
   file: string,
   folder: string,
 ): Promise<{ seconds: number; peakMb: number }> {
-  const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
   const peakFile = join(folder, 'peak')
   const startedAt = performance.now()
-  const child = spawn(
-    process.execPath,
-    ['--import', preload, main, 'import', 'ranks', file, '--workspace', 'ws', '--json'],
-    {
-      env: { PATH: process.env['PATH'], ...stage.environment, PEAK_FILE: peakFile },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  )
+  const child = startImport(stage, file, { nodeArgs: ['--import', preload], env: { PEAK_FILE: peakFile } })
   let stdout = ''
-  child.stdout.on('data', (data) => (stdout += data))
+  child.stdout.on('data', (data) => {
+    stdout += data
+  })
   await new Promise((resolve) => child.on('close', resolve))
   const seconds = (performance.now() - startedAt) / 1000
   const { inserted } = JSON.parse(stdout)

@@ -14,7 +14,7 @@ const { values, positionals } = parseArgs({
 const all = readdirSync(folder)
   .filter((name) => name.endsWith('.ts') && !name.endsWith('-process.ts'))
   .map((name) => name.slice(0, -3))
-  .filter((name) => !['run', 'result', 'stage', 'stored-subscriptions'].includes(name))
+  .filter((name) => !['run', 'result', 'stage', 'stored-subscriptions', 'ranks-to-import'].includes(name))
 const unknown = positionals.filter((name) => !all.includes(name))
 if (unknown.length > 0) {
   process.stderr.write(`There is no bench named ${unknown.join(', ')}; choose from ${all.join(', ')}.\n`)

@@ -1,5 +1,6 @@
 import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
+import { preparing } from './prepared-statements.ts'
 
 /** What every area sees of the database: typed tables, and transactions that the compiler tells from a pool. */
 export type Db<Tables> = Kysely<Tables>
@@ -41,7 +42,7 @@ export function openPool(options: PoolOptions): pg.Pool {
 
 /** A typed view of a pool. Several areas share one pool, each with its own tables. */
 export function openDb<Tables>(pool: pg.Pool): Db<Tables> {
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: preparing(pool) }) })
 }
 
 const connectionTrouble = new Set([

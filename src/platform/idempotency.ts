@@ -77,13 +77,15 @@ export async function once<T extends IdempotencyTables>(
   leaseMs: number,
   recordIntent: () => Promise<string>,
 ): Promise<Claim> {
-  await sql`
-    delete from platform.idempotency_key
-    where scope = ${use.scope} and key = ${use.key} and created_at < ${oldest(now)}`.execute(tx)
+  // A key that is old enough to be forgotten is as good as new.
   const claimed = await sql`
-    insert into platform.idempotency_key (scope, key, fingerprint, intent, leased_until, created_at)
+    insert into platform.idempotency_key as k (scope, key, fingerprint, intent, leased_until, created_at)
     values (${use.scope}, ${use.key}, ${use.fingerprints[0]}, '', ${leaseEnd(leaseMs)}, ${now})
-    on conflict do nothing returning 1`.execute(tx)
+    on conflict (scope, key) do update
+    set fingerprint = excluded.fingerprint, intent = '', leased_until = excluded.leased_until,
+      status = null, body = null, created_at = excluded.created_at
+    where k.created_at < ${oldest(now)}
+    returning 1`.execute(tx)
   if (claimed.rows.length === 1) {
     const intent = await recordIntent()
     await sql`

@@ -23,45 +23,37 @@ export type StoredMethod = {
   readonly failure: string | null
 }
 
-/** Keeps a payment method sealed. `leaseMs` is how long its request may work on it before the sweep does. */
-export async function insertMethod(
-  tx: BillingTx,
-  vault: Vault,
-  method: {
-    methodId: string
-    given: GivenMethod
-    accountId: string
-    subscriptionId: string
-    purpose: MethodPurpose
-    planId: string | null
-    leaseMs: number | null
-    now: Date
-  },
-): Promise<MethodInUse> {
-  const { methodId } = method
-  const exchanged = 'billingKey' in method.given
-  const text = 'billingKey' in method.given ? method.given.billingKey : JSON.stringify(method.given)
-  const sealed = vault.seal(text, placeOf(methodId))
-  await tx
-    .insertInto('billing.payment_method')
-    .values({
-      id: methodId,
-      account_id: method.accountId,
-      subscription_id: method.subscriptionId,
-      purpose: method.purpose,
-      state: 'pending',
-      sealed,
-      exchanged,
-      brand: null,
-      last4: null,
-      expires: null,
-      plan_id: method.planId,
-      failure: null,
-      look_at: method.leaseMs === null ? null : realTimeIn(method.leaseMs),
-      created_at: method.now,
-    })
-    .execute()
-  return { methodId, sealed, exchanged, described: false }
+export type NewMethod = {
+  readonly methodId: string
+  readonly given: GivenMethod
+  readonly accountId: string
+  readonly subscriptionId: string
+  readonly purpose: MethodPurpose
+  readonly planId: string | null
+  /** How long its request may work on it before the sweep does. */
+  readonly leaseMs: number | null
+  readonly now: Date
+}
+
+/** Seals what the caller handed over: nothing else of it reaches the database. */
+export function sealMethod(vault: Vault, { methodId, given }: NewMethod): MethodInUse & { sealed: Buffer } {
+  const exchanged = 'billingKey' in given
+  const text = 'billingKey' in given ? given.billingKey : JSON.stringify(given)
+  return { methodId, sealed: vault.seal(text, placeOf(methodId)), exchanged, described: false }
+}
+
+/** Keeps a payment method. */
+export async function insertMethod(tx: BillingTx, vault: Vault, method: NewMethod): Promise<void> {
+  await methodInsert(method, sealMethod(vault, method)).execute(tx)
+}
+
+/** The same as part of a larger statement. */
+export function methodInsert(method: NewMethod, { sealed, exchanged }: MethodInUse): RawBuilder<unknown> {
+  return sql`
+    insert into billing.payment_method
+      (id, account_id, subscription_id, purpose, state, sealed, exchanged, plan_id, look_at, created_at)
+    values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.purpose}, 'pending', ${sealed},
+      ${exchanged}, ${method.planId}, ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
 }
 
 export function openMethod(

@@ -28,8 +28,9 @@ export async function beginMethodChange(
   if (subscription.status === 'incomplete') throw refuse('payment_in_doubt')
 
   const { accountId, subscriptionId } = subscription
-  const { methodId } = await insertMethod(tx, app.vault, {
-    methodId: newId('pm_', now),
+  const methodId = newId('pm_', now)
+  await insertMethod(tx, app.vault, {
+    methodId,
     given: request.method,
     accountId,
     subscriptionId,

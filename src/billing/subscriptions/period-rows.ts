@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import type { Attempt, MethodInUse } from '../payments/payment.ts'
@@ -14,13 +14,15 @@ export type Opening = {
 
 /**
  * Opens periods: for each its row, its numbered invoice and, unless it is held, the attempt that will collect it. The
- * unique (subscription, k) is what lets a period be charged once. Returns the attempts, leased to the caller.
+ * unique (subscription, k) is what lets a period be charged once. What else is to be written goes along in the same
+ * statement. Returns the attempts, leased to the caller.
  */
 export async function openPeriods(
   tx: BillingTx,
   now: Date,
   openings: readonly Opening[],
   leaseMs: number,
+  alongside: readonly RawBuilder<unknown>[],
 ): Promise<Attempt[]> {
   const rows = openings.map(({ subscription, due, method }) => ({
     subscription,
@@ -30,8 +32,9 @@ export async function openPeriods(
     paymentId: due.held ? null : newId('pay_', now),
   }))
   const of = <T>(pick: (row: (typeof rows)[number]) => T) => rows.map(pick)
+  const beside = alongside.map((one, at) => sql`${sql.ref(`beside_${at}`)} as (${one}),`)
   await sql`
-    with given as (
+    with ${sql.join(beside, sql``)} given as (
       select * from unnest(
         ${of((row) => row.subscription.subscriptionId)}::text[],
         ${of((row) => row.subscription.accountId)}::text[],

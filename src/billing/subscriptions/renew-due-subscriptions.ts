@@ -1,12 +1,12 @@
 import { sql } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
-import { insertEvents } from '../events/event-rows.ts'
+import { eventInsert, type NewEvent } from '../events/event-rows.ts'
 import type { Attempt } from '../payments/payment.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { duePeriods } from './catch-up.ts'
 import { chargeAttempts } from './charge-attempts.ts'
 import { type Opening, openPeriods } from './period-rows.ts'
-import { type SubscriptionRow, toSubscription } from './subscription-rows.ts'
+import { type SubscriptionRow, subscriptionColumns, toSubscription } from './subscription-rows.ts'
 
 /** Opens and charges every period that has begun; the end of a trial with a card is one. Says how many were opened. */
 export async function renewDueSubscriptions(app: BillingApp): Promise<number> {
@@ -43,27 +43,25 @@ async function claimRenewals(
         method,
       })),
     )
-    const attempts = await openPeriods(tx, now, openings, sendingLeaseMs(app.terms))
+    const held = eventInsert(now, openings.filter(({ due }) => due.held).map(heldEvent))
+    const attempts = await openPeriods(tx, now, openings, sendingLeaseMs(app.terms), [held])
     await moveOn(tx, openings)
-    await insertEvents(
-      tx,
-      now,
-      openings
-        .filter(({ due }) => due.held)
-        .map(({ subscription, due }) => ({
-          type: 'invoice.held',
-          accountId: subscription.accountId,
-          subscriptionId: subscription.subscriptionId,
-          data: { period: due.k, hold: 'missed' },
-        })),
-    )
     return { attempts, opened: openings.length }
   })
 }
 
+function heldEvent({ subscription, due }: Opening): NewEvent {
+  return {
+    type: 'invoice.held',
+    accountId: subscription.accountId,
+    subscriptionId: subscription.subscriptionId,
+    data: { period: due.k, hold: 'missed' },
+  }
+}
+
 async function lockDue(tx: BillingTx, now: Date, limit: number) {
   const found = await sql<SubscriptionRow & { method_id: string; sealed: Buffer | null; exchanged: boolean }>`
-    select s.*, m.brand, m.last4, m.expires, m.id as method_id, m.sealed, m.exchanged
+    select ${subscriptionColumns}, m.brand, m.last4, m.expires, m.id as method_id, m.sealed, m.exchanged
     from billing.subscription s
     join billing.payment_method m on m.id = s.payment_method_id
     where s.status in ('active', 'trialing') and s.next_billing_at <= ${now}

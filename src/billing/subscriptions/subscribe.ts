@@ -9,11 +9,17 @@ import {
 } from '../accounts/account-rows.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
-import { type Actor, insertAudit } from '../audit/audit-rows.ts'
-import { insertEvents } from '../events/event-rows.ts'
+import { type Actor, auditInsert, insertAudit, type NewAudit } from '../audit/audit-rows.ts'
+import { eventInsert, type NewEvent } from '../events/event-rows.ts'
 import { chargeOrLook } from '../payments/charge-payment.ts'
 import type { Attempt } from '../payments/payment.ts'
-import { type GivenMethod, insertMethod } from '../payments/payment-method-rows.ts'
+import {
+  type GivenMethod,
+  insertMethod,
+  methodInsert,
+  type NewMethod,
+  sealMethod,
+} from '../payments/payment-method-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { findPlan, type Plan } from '../plans/plan-rows.ts'
 import { refuse } from '../refusals.ts'
@@ -67,32 +73,44 @@ async function beginSubscription(app: BillingApp, tx: BillingTx, request: Subscr
   const subscription = started ?? trial
   if (!subscription) throw refuse('subscription_exists')
 
-  const method = await insertMethod(tx, app.vault, {
+  const { subscriptionId } = subscription
+  const given: NewMethod = {
     methodId: started?.methodId ?? newId('pm_', now),
     given: request.method,
     accountId: request.accountId,
-    subscriptionId: subscription.subscriptionId,
+    subscriptionId,
     purpose: started ? 'first' : 'trial',
     planId: plan.planId,
     // A first card lives and dies with its attempt, which has a lease of its own.
     leaseMs: started ? null : sendingLeaseMs(app.terms),
     now,
-  })
-  await noteRequest(app, tx, request, subscription.subscriptionId, now)
-  if (!started) return { intent: method.methodId, attempt: undefined }
+  }
+  const audit = auditOf(request, subscriptionId, now)
+  await noteRequest(app, tx, request, now)
+  if (!started) {
+    await insertMethod(tx, app.vault, given)
+    await insertAudit(tx, audit)
+    return { intent: given.methodId, attempt: undefined }
+  }
 
+  const method = sealMethod(app.vault, given)
   const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
-  const opening = { subscription: started, due: first, method }
-  const [attempt] = await openPeriods(tx, now, [opening], sendingLeaseMs(app.terms))
-  await insertEvents(tx, now, [
-    {
-      type: 'subscription.created',
-      accountId: started.accountId,
-      subscriptionId: started.subscriptionId,
-      data: { plan_id: plan.planId },
-    },
-  ])
+  const [attempt] = await openPeriods(
+    tx,
+    now,
+    [{ subscription: started, due: first, method }],
+    sendingLeaseMs(app.terms),
+    [methodInsert(given, method), auditInsert(audit), eventInsert(now, [createdEvent(started)])],
+  )
   return { intent: attempt!.paymentId, attempt }
+}
+
+function auditOf({ accountId, actor }: SubscribeRequest, subscriptionId: string, now: Date): NewAudit {
+  return { at: now, actor, action: 'subscription.subscribe', accountId, target: subscriptionId }
+}
+
+function createdEvent({ accountId, subscriptionId, planId }: Subscription): NewEvent {
+  return { type: 'subscription.created', accountId, subscriptionId, data: { plan_id: planId } }
 }
 
 async function getOfferedPlan(app: BillingApp, tx: BillingTx, planId: string): Promise<Plan> {
@@ -141,21 +159,13 @@ async function lockCardlessTrial(tx: BillingTx, accountId: string): Promise<Subs
   return live?.status === 'trialing' && live.methodId === null ? live : undefined
 }
 
-/** What else the request told us: the zone, the person, and who asked. */
+/** What else the request told us: the zone and the person. */
 async function noteRequest(
   app: BillingApp,
   tx: BillingTx,
-  { accountId, timeZone, contact, actor }: SubscribeRequest,
-  subscriptionId: string,
+  { accountId, timeZone, contact }: SubscribeRequest,
   now: Date,
 ): Promise<void> {
-  await insertAudit(tx, {
-    at: now,
-    actor,
-    action: 'subscription.subscribe',
-    accountId,
-    target: subscriptionId,
-  })
   if (contact !== undefined) {
     const before = await findContact(tx, app.vault, accountId)
     await putContact(tx, app.vault, accountId, { ...before, ...contact }, now)

@@ -35,7 +35,7 @@ export async function insertSubscription(
       created_at: subscription.createdAt,
     })
     .onConflict((conflict) => conflict.doNothing())
-    .returningAll()
+    .returning(columns)
     .executeTakeFirst()
   return made && toSubscription({ ...made, brand: null, last4: null, expires: null })
 }
@@ -144,12 +144,44 @@ function selectSubscriptions(db: BillingDb) {
   return db
     .selectFrom('billing.subscription as s')
     .leftJoin('billing.payment_method as m', 'm.id', 's.payment_method_id')
-    .selectAll('s')
+    .select(columns.map((column) => `s.${column}` as const))
     .select(['m.brand', 'm.last4', 'm.expires'])
 }
 
+const columns = [
+  'id',
+  'account_id',
+  'plan_id',
+  'description',
+  'amount',
+  'currency',
+  'interval_unit',
+  'interval_count',
+  'time_zone',
+  'status',
+  'anchor',
+  'last_k',
+  'next_billing_at',
+  'period_start',
+  'period_end',
+  'trial_ends_at',
+  'cancel_at',
+  'canceled_at',
+  'cancel_code',
+  'cancel_note',
+  'payment_method_id',
+  'created_at',
+] as const satisfies (keyof BillingTables['billing.subscription'])[]
+
+/** The same columns for a statement written by hand, where the subscription is called `s`. */
+export const subscriptionColumns = sql.join(columns.map((column) => sql.ref(`s.${column}`)))
+
 type CardColumns = { brand: string | null; last4: string | null; expires: string | null }
-export type SubscriptionRow = Selectable<BillingTables['billing.subscription']> & CardColumns
+export type SubscriptionRow = Pick<
+  Selectable<BillingTables['billing.subscription']>,
+  (typeof columns)[number]
+> &
+  CardColumns
 
 export function toSubscription(row: SubscriptionRow): Subscription {
   const { brand, last4, expires } = row
