@@ -19,7 +19,7 @@ export async function beginMove(app: App, target: Date): Promise<boolean> {
 
 /** Walks to the target by way of every due instant, doing at each what falls due there. Needs a claim. */
 export async function moveClock(app: App, target: Date): Promise<Moved> {
-  const renewal = setInterval(() => void renew(app), (leaseSeconds * 1000) / 4)
+  const renewal = setInterval(() => void renew(app, target), (leaseSeconds * 1000) / 4)
   const done: Record<string, number> = {}
   const next = () => billing.nextDue(app.billing)
   try {
@@ -40,7 +40,10 @@ export async function moveClock(app: App, target: Date): Promise<Moved> {
     }
   } finally {
     clearInterval(renewal)
-    await app.pool.query('update platform.clock set moving_to = null, moving_until = null')
+    await app.pool.query(
+      'update platform.clock set moving_to = null, moving_until = null where moving_to = $1',
+      [target],
+    )
   }
 }
 
@@ -52,11 +55,13 @@ export async function isMoving(app: App): Promise<boolean> {
   return rows[0]?.moving ?? false
 }
 
-async function renew(app: App): Promise<void> {
+/** One that arrives after the move has ended must not stop the clock for the rest of a lease. */
+async function renew(app: App, target: Date): Promise<void> {
   try {
     await app.pool.query(
-      'update platform.clock set moving_until = clock_timestamp() + make_interval(secs => $1)',
-      [leaseSeconds],
+      `update platform.clock set moving_until = clock_timestamp() + make_interval(secs => $1)
+       where moving_to = $2`,
+      [leaseSeconds, target],
     )
   } catch (error) {
     app.log.warn('sweep.failed', { sweep: 'move-clock', error })

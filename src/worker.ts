@@ -10,7 +10,7 @@ import { forgetOldKeys } from './platform/idempotency.ts'
 import type { Fence, Job } from './platform/queue.ts'
 import { type QueueWorker, startQueueWorker } from './platform/queue-worker.ts'
 import { forgetQuietBuckets } from './platform/rate-limit.ts'
-import { freeDeadWorkers } from './platform/worker-lease.ts'
+import { forgetFreedJobs, freeDeadWorkers } from './platform/worker-lease.ts'
 
 export type Worker = { stop(): Promise<void> }
 
@@ -50,6 +50,7 @@ export function startWorker(app: App): Worker {
       run: async () => {
         await forgetQuietBuckets(app.pool)
         await forgetOldKeys(openDb(app.pool), app.clock())
+        await forgetFreedJobs(app.pool)
       },
     },
   ])

@@ -22,7 +22,8 @@ export function readCursor<const N extends number>(request: PageRequest, parts: 
     if (
       Array.isArray(values) &&
       values.length === parts &&
-      values.every((value) => typeof value === 'string')
+      // No text of the database holds U+0000, so no cursor of ours does.
+      values.every((value) => typeof value === 'string' && !value.includes('\0'))
     )
       return values
   } catch {

@@ -11,6 +11,7 @@ const statusOfKind = {
   conflict: 409,
   too_large: 413,
   unsupported_media: 415,
+  expectation: 417,
   impossible: 422,
   limited: 429,
   provider_refused: 502,
@@ -63,6 +64,8 @@ export function refusalsOf<T extends Record<string, readonly [RefusalKind, strin
 export const refuse = refusalsOf({
   validation_failed: ['malformed', 'The request does not match what this route accepts; see details.'],
   invalid_json: ['malformed', 'The request body is not valid JSON.'],
+  invalid_http: ['malformed', 'This is not HTTP.'],
+  expectation_failed: ['expectation', 'Only `Expect: 100-continue` is understood.'],
   invalid_idempotency_key: [
     'malformed',
     'Idempotency-Key takes 1 to 255 visible ASCII characters, quoted or bare.',

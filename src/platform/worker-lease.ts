@@ -159,3 +159,10 @@ export async function freeDeadWorkers(pool: pg.Pool): Promise<number> {
   if (freed > 0) await pool.query(`select pg_notify('jobs:insert', '{"count":${freed}}')`)
   return freed
 }
+
+/** Stops counting for jobs that are gone. */
+export async function forgetFreedJobs(pool: pg.Pool): Promise<void> {
+  await pool.query(`
+    delete from platform.freed_job f
+    where not exists (select 1 from graphile_worker._private_jobs j where j.id = f.job_id)`)
+}

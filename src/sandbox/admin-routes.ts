@@ -1,8 +1,9 @@
 import Type from 'typebox'
 import type { Http } from '../platform/http/http.ts'
-import { limitOf, pageOf, pageQuery, readCursor } from '../platform/page.ts'
+import { limitOf, pageOf, pageQuery } from '../platform/page.ts'
 import { type Desk, requireKey } from './desk.ts'
 import { Faults } from './faults.ts'
+import { readPlace } from './place.ts'
 import { refuse } from './refusals.ts'
 
 /** What a provider's own staff can do: look into the book, and make things go wrong. */
@@ -21,7 +22,7 @@ export function adminRoutes(http: Http, desk: Desk): void {
     { ...common, schema: { querystring: Type.Object(pageQuery, { additionalProperties: false }) } },
     async (request) => {
       const limit = limitOf(request.query)
-      const rows = await desk.book.listNewestFirst(readCursor(request.query, 2), limit + 1)
+      const rows = await desk.book.listNewestFirst(readPlace(request.query), limit + 1)
       const { items, nextCursor } = pageOf(rows, limit, ({ at, id }) => [at, id])
       return { payments: items.map(({ payment }) => payment), next_cursor: nextCursor }
     },

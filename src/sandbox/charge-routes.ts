@@ -5,13 +5,14 @@ import Type, { type Static } from 'typebox'
 import type { Http } from '../platform/http/http.ts'
 import { newId } from '../platform/id.ts'
 import { readKey } from '../platform/idempotency.ts'
-import { pageOf, readCursor } from '../platform/page.ts'
+import { pageOf } from '../platform/page.ts'
 import { parseInstant } from '../platform/time.ts'
 import type { Entered, Keyed } from './book.ts'
 import { billingKeyOf, findCard, type TestCard } from './cards.ts'
 import { currencies } from './currencies.ts'
 import { breakDown, type Desk, hold, requireKey, sendJson } from './desk.ts'
 import type { Faults, Mishap } from './faults.ts'
+import { readPlace } from './place.ts'
 import { refuse } from './refusals.ts'
 
 const Reference = Type.String({ minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' })
@@ -252,12 +253,7 @@ function billingKeyBody(billingKey: string, { brand, last4, expires }: TestCard)
 
 async function listCharges(desk: Desk, query: Static<typeof Listing>) {
   const { from, to, limit = 100 } = query
-  const rows = await desk.book.listOldestFirst(
-    instantOf(from),
-    instantOf(to),
-    readCursor(query, 2),
-    limit + 1,
-  )
+  const rows = await desk.book.listOldestFirst(instantOf(from), instantOf(to), readPlace(query), limit + 1)
   const { items, nextCursor } = pageOf(rows, limit, ({ at, id }) => [at, id])
   return { charges: items.map(({ payment }) => payment), next_cursor: nextCursor }
 }

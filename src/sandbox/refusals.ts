@@ -19,5 +19,6 @@ export const refuse = refusalsOf({
   amount_exceeds_remaining: ['impossible', 'The amount is more than what remains of this charge.'],
   refund_not_found: ['not_found', 'There is no such refund that succeeded.'],
   invalid_instant: ['malformed', 'Give instants in ISO 8601 with an offset.'],
+  invalid_cursor: ['malformed', 'This cursor was not made by this list; start without one.'],
   provider_down: ['unavailable', 'The provider is down.'],
 })

@@ -17,7 +17,11 @@ export function verifyStandardWebhook({
 }: WebhookDelivery): VerifiedWebhook | undefined {
   const id = matching(headers['webhook-id'], /^[\x21-\x2b\x2d\x2f-\x7e]{1,255}$/)
   const timestamp = matching(headers['webhook-timestamp'], /^\d{1,12}$/)
-  const list = matching(headers['webhook-signature'], /^\w+,[A-Za-z0-9+/_=-]+(?: \w+,[A-Za-z0-9+/_=-]+)*$/)
+  // Padding only at the end: what stands behind it would be skipped unread.
+  const list = matching(
+    headers['webhook-signature'],
+    /^\w+,[A-Za-z0-9+/_-]+={0,2}(?: \w+,[A-Za-z0-9+/_-]+={0,2})*$/,
+  )
   if (id === undefined || timestamp === undefined || list === undefined) return undefined
   if (Math.abs(now.getTime() / 1000 - Number(timestamp)) > toleranceSeconds) return undefined
 

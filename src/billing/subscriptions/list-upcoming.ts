@@ -1,8 +1,9 @@
 import { sql } from 'kysely'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingApp, BillingDb } from '../app.ts'
+import { readInstant } from '../instant-field.ts'
 import type { Currency, Money } from '../money.ts'
-import { type Interval, type Period, period } from './period.ts'
+import { type Interval, type Period, period, periodIndexAt } from './period.ts'
 
 /** A charge that would run if nothing changed until then. */
 export type UpcomingCharge = {
@@ -21,7 +22,8 @@ export type UpcomingFilter = { accountId?: string; until: Date }
 
 /**
  * Every charge that would run by an instant, soonest first, without running any: periods that begin by then, ends of
- * trials with a card, and the next retry of what could not be collected.
+ * trials with a card, and the next retry of what could not be collected. Only a page of them is ever worked out, however
+ * far the instant and however many the subscriptions.
  */
 export async function listUpcoming(
   app: BillingApp,
@@ -29,20 +31,48 @@ export async function listUpcoming(
   page: PageRequest,
 ): Promise<Page<UpcomingCharge>> {
   const limit = limitOf(page)
-  const after = readCursor(page, 2)
-  const [running, retries] = await Promise.all([listRunning(app.db, filter), listRetries(app.db, filter)])
+  const after = readPlace(page)
   const now = app.clock()
-  const charges = [
-    ...running.flatMap((one) => [...projected(one, now, filter.until, app.terms.catchUpPeriods)]),
-    ...retries,
-  ]
-    .filter((charge) => !after || keyOf(charge) > after.join(' '))
-    .sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
-  return pageOf(charges.slice(0, limit + 1), limit, (charge) => keyOf(charge).split(' '))
+  const soonest = openSoonest(limit + 1, after)
+  for (const retry of await listRetries(app.db, filter)) soonest.add(retry)
+  for await (const one of readRunning(app.db, filter)) {
+    // They come by their next charge, so that none of those that follow can be sooner.
+    if (soonest.isPast(one.next_billing_at)) break
+    for (const charge of projected(one, firstPeriod(one, now, after, app.terms.catchUpPeriods))) {
+      if (charge.at > filter.until || soonest.isPast(charge.at)) break
+      soonest.add(charge)
+    }
+  }
+  return pageOf(soonest.charges, limit, (charge) => keyOf(charge).split(' '))
+}
+
+/** Where the page before ended. */
+type Place = { readonly at: Date; readonly key: string }
+
+function readPlace(page: PageRequest): Place | undefined {
+  const values = readCursor(page, 2)
+  return values && { at: readInstant('cursor', values[0]!), key: values.join(' ') }
 }
 
 function keyOf(charge: UpcomingCharge): string {
   return `${charge.at.toISOString()} ${charge.subscriptionId}`
+}
+
+/** The soonest so many charges of those it is shown, past a place, in order. */
+function openSoonest(most: number, after: Place | undefined) {
+  const charges: UpcomingCharge[] = []
+  return {
+    charges,
+    /** Whether nothing from this instant on can be among them any more. */
+    isPast: (at: Date) => charges.length === most && at > charges.at(-1)!.at,
+    add(charge: UpcomingCharge): void {
+      const key = keyOf(charge)
+      if (after && key <= after.key) return
+      const later = charges.findIndex((other) => keyOf(other) > key)
+      charges.splice(later === -1 ? charges.length : later, 0, charge)
+      if (charges.length > most) charges.pop()
+    },
+  }
 }
 
 type Running = {
@@ -56,26 +86,42 @@ type Running = {
   time_zone: string
   anchor: Date
   last_k: number
+  next_billing_at: Date
 }
 
-async function listRunning(db: BillingDb, { accountId, until }: UpcomingFilter): Promise<Running[]> {
-  const found = await sql<Running>`
-    select id, account_id, plan_id, amount, currency, interval_unit, interval_count, time_zone, anchor, last_k
-    from billing.subscription
-    where status in ('active', 'trialing') and next_billing_at <= ${until} and payment_method_id is not null
-      and (${accountId ?? null}::text is null or account_id = ${accountId ?? null})
-    order by next_billing_at`.execute(db)
-  return found.rows
+const batch = 200
+
+/** By their next charge, some at a time, with room for other requests in between. */
+async function* readRunning(db: BillingDb, { accountId, until }: UpcomingFilter): AsyncGenerator<Running> {
+  let after: Pick<Running, 'next_billing_at' | 'id'> | undefined
+  do {
+    const { rows } = await sql<Running>`
+      select id, account_id, plan_id, amount, currency, interval_unit, interval_count, time_zone, anchor, last_k,
+        next_billing_at
+      from billing.subscription
+      where status in ('active', 'trialing') and next_billing_at <= ${until} and payment_method_id is not null
+        and (${accountId ?? null}::text is null or account_id = ${accountId ?? null})
+        and (${after === undefined} or (next_billing_at, id) > (${after?.next_billing_at ?? until}, ${after?.id ?? ''}))
+      order by next_billing_at, id
+      limit ${batch}`.execute(db)
+    yield* rows
+    after = rows.length === batch ? rows.at(-1) : undefined
+  } while (after)
 }
 
-/** The periods of one subscription that begin by `until`. Of those already missed only the newest would be charged. */
-function* projected(one: Running, now: Date, until: Date, catchUpPeriods: number): Generator<UpcomingCharge> {
-  const interval = { unit: one.interval_unit, count: one.interval_count }
-  const missed: UpcomingCharge[] = []
-  for (let k = one.last_k + 1; ; k++) {
-    const due = period(one.anchor, one.time_zone, interval, k)
-    if (due.start > until) break
-    const charge: UpcomingCharge = {
+/** The first period to tell of. Of those already missed only the newest would be charged. */
+function firstPeriod(one: Running, now: Date, after: Place | undefined, catchUpPeriods: number): number {
+  const indexAt = (instant: Date) => periodIndexAt(one.anchor, one.time_zone, intervalOf(one), instant)
+  const firstCharged = one.next_billing_at <= now ? indexAt(now) - catchUpPeriods + 1 : 0
+  const firstUntold = after && one.next_billing_at <= after.at ? indexAt(after.at) : 0
+  return Math.max(one.last_k + 1, firstCharged, firstUntold)
+}
+
+/** The charges of one subscription from a period on, without end. */
+function* projected(one: Running, from: number): Generator<UpcomingCharge> {
+  for (let k = from; ; k++) {
+    const due = period(one.anchor, one.time_zone, intervalOf(one), k)
+    yield {
       at: due.start,
       what: k === 0 ? 'trial_end' : 'renewal',
       accountId: one.account_id,
@@ -86,12 +132,14 @@ function* projected(one: Running, now: Date, until: Date, catchUpPeriods: number
       period: due,
       timeZone: one.time_zone,
     }
-    if (due.start <= now) missed.push(charge)
-    else yield charge
   }
-  yield* missed.slice(Math.max(0, missed.length - catchUpPeriods))
 }
 
+function intervalOf(one: Running): Interval {
+  return { unit: one.interval_unit, count: one.interval_count }
+}
+
+/** At most one for each account that is past due. */
 async function listRetries(db: BillingDb, { accountId, until }: UpcomingFilter): Promise<UpcomingCharge[]> {
   let query = db
     .selectFrom('billing.invoice as i')

@@ -102,6 +102,8 @@ export function refusalOfFramework(
       return refuse('invalid_json')
     case 'FST_ERR_BAD_URL':
     case 'FST_ERR_MAX_PARAM_LENGTH':
+    // A method that no route takes, and that has to bring a body.
+    case 'FST_ERR_ROUTE_MISSING_CONTENT_TYPE':
       return refuse('route_not_found')
     default:
       return undefined

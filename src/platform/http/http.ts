@@ -72,13 +72,16 @@ export function buildHttp(options: HttpOptions): Http {
     requestTimeout: 30_000,
     connectionTimeout: 0,
     keepAliveTimeout: 72_000,
+    // A request on a connection that was open already is answered while the door closes, in our words, not in Fastify's.
+    return503OnClosing: false,
     routerOptions: { maxParamLength: 16 * 1024 },
-    http: { maxHeaderSize: 16 * 1024, headersTimeout: 20_000 },
+    // A request without Host is refused below, in our words; Node would close it without any.
+    http: { maxHeaderSize: 16 * 1024, headersTimeout: 20_000, requireHostHeader: false },
     requestIdHeader: false,
     genReqId: (request) => requestIdOf(request.headers['x-request-id']),
     frameworkErrors: (error, request, reply) => {
       void send(
-        reply,
+        reply.header('x-request-id', request.id),
         errorAnswer(refusalOfFramework(error, refuse) ?? refuse('route_not_found'), request.id),
       )
     },
@@ -86,6 +89,7 @@ export function buildHttp(options: HttpOptions): Http {
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
   }).withTypeProvider<TypeBoxTypeProvider>() as Http
 
+  http.server.on('checkExpectation', refuseExpectation)
   http.setValidatorCompiler(validatorCompiler)
   http.removeAllContentTypeParsers()
   http.addContentTypeParser(
@@ -108,6 +112,7 @@ export function buildHttp(options: HttpOptions): Http {
   http.addHook('onRequest', async (request, reply) => {
     request.startedAt = performance.now()
     reply.header('x-request-id', request.id)
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw refuse('invalid_http')
     await doorkeeper.identify(request, reply)
   })
   http.addHook('preValidation', doorkeeper.admit)
@@ -145,7 +150,15 @@ function routeOf(request: FastifyRequest): string {
 function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof Refusal) return error
   if (isDatabaseUnavailable(error)) return refuse('service_unavailable', { headers: { 'retry-after': '1' } })
+  if (unstorableText.has((error as { code?: string }).code ?? ''))
+    return refuse('validation_failed', holdsNul)
   return refusalOfFramework(error as { code?: string }, refuse)
+}
+
+// PostgreSQL's text and JSON hold every character but U+0000, and the transaction that tried is rolled back.
+const unstorableText = new Set(['22021', '22P05'])
+const holdsNul = {
+  details: [{ path: 'request', code: 'wrong_form', message: 'Text must not hold the character U+0000.' }],
 }
 
 function send(reply: FastifyReply, answer: ErrorAnswer): FastifyReply {
@@ -174,6 +187,19 @@ function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nX-Request-Id: ${requestId}\r\n` +
       `Connection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   )
+}
+
+/** `Expect` with anything but `100-continue` comes before any route, too. */
+function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const id = newId('req_')
+  const { status, body } = errorAnswer(refuse('expectation_failed'), id)
+  response
+    .writeHead(status, {
+      'content-type': 'application/json; charset=utf-8',
+      'x-request-id': id,
+      connection: 'close',
+    })
+    .end(JSON.stringify(body))
 }
 
 /** Refuses the start when a route says nothing about access, and gives every route the error schema. */

@@ -1,0 +1,71 @@
+import { afterEach, expect, test } from 'vitest'
+import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+
+let world: BillingWorld
+afterEach(() => world.close())
+
+type Charge = { at: string; account_id: string; what: string }
+
+async function pages(until: string, limit: number): Promise<Charge[][]> {
+  const found: Charge[][] = []
+  let cursor: string | null = null
+  do {
+    const place: string = cursor === null ? '' : `&cursor=${cursor}`
+    const { data } = await world.get(`/upcoming?until=${encodeURIComponent(until)}&limit=${limit}${place}`)
+    found.push(data.charges)
+    cursor = data.next_cursor
+  } while (cursor !== null)
+  return found
+}
+
+async function offerDaily(): Promise<void> {
+  await world.ask('PUT', '/plans/daily', { name: 'Daily', amount: 900, currency: 'KRW', interval: 'day' })
+  await world.ask('PUT', '/plans/weekly', { name: 'Weekly', amount: 2900, currency: 'KRW', interval: 'week' })
+}
+
+test('who asks for the charges of eight thousand years gets the first page of them as soon as anybody else', async () => {
+  world = await openBillingWorld()
+  await offerDaily()
+  await world.subscribe('acct_1', { plan: 'daily' })
+  const { data } = await world.get('/upcoming?limit=3&until=9999-12-31T00:00:00Z')
+  expect(data.charges.map(({ at }: Charge) => at.slice(0, 10))).toEqual([
+    '2026-03-06',
+    '2026-03-07',
+    '2026-03-08',
+  ])
+  expect(data.next_cursor).not.toBeNull()
+}, 20_000)
+
+test('page after page tells each charge once and in order, however the pages are cut', async () => {
+  world = await openBillingWorld()
+  await offerDaily()
+  const plans = ['daily', 'weekly', 'starter-monthly', 'daily', 'weekly', 'pro-yearly', 'starter-monthly']
+  for (const [at, plan] of plans.entries()) {
+    await world.subscribe(`acct_${at}`, { plan, timezone: at % 2 === 0 ? 'Asia/Seoul' : 'America/New_York' })
+    // Two of a day begin at the very same instant.
+    if (at !== 2) world.skipTo(new Date(world.app.clock().getTime() + 3_600_000))
+  }
+  const until = '2026-05-05T00:00:00+09:00'
+  const whole = (await pages(until, 100)).flat()
+  const countOf = (account: string) => whole.filter((charge) => charge.account_id === account).length
+  expect(plans.map((_, at) => countOf(`acct_${at}`))).toEqual([60, 8, 1, 60, 8, 0, 1])
+  expect(whole.map(({ at }) => Date.parse(at))).toEqual(
+    whole.map(({ at }) => Date.parse(at)).sort((a, b) => a - b),
+  )
+  for (const limit of [1, 7]) expect((await pages(until, limit)).flat()).toEqual(whole)
+})
+
+test('of the periods that an outage made us miss only the newest is told, because only it would be charged', async () => {
+  world = await openBillingWorld()
+  await offerDaily()
+  await world.subscribe('acct_1', { plan: 'daily' })
+  world.skipTo('2026-03-09T12:00:00+09:00')
+  const [charges] = await pages('2026-03-11T12:00:00+09:00', 100)
+  expect(charges!.map(({ at }) => at.slice(0, 10))).toEqual(['2026-03-09', '2026-03-10', '2026-03-11'])
+})
+
+test('a cursor of another list is refused', async () => {
+  world = await openBillingWorld()
+  const cursor = Buffer.from('["tomorrow","sub_1"]').toString('base64url')
+  expect((await world.get(`/upcoming?until=2026-05-05T00:00:00Z&cursor=${cursor}`)).status).toBe(400)
+})

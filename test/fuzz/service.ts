@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type App, openApp } from '../../src/app.ts'
+import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
+import { readConfig } from '../../src/config.ts'
+import { type Scope, scopes } from '../../src/platform/access.ts'
+import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
+import { openReadiness } from '../../src/platform/http/readiness.ts'
+import { newToken } from '../../src/platform/token.ts'
+import { insertToken } from '../../src/platform/token-rows.ts'
+import { buildServer } from '../../src/server.ts'
+
+export type Grant = { scopes?: readonly Scope[]; workspace?: string | null; account?: string | null }
+
+/** A whole service that listens, on a database that is there already. No worker runs: nothing changes unless asked. */
+export type Service = {
+  readonly app: App
+  readonly url: string
+  readonly port: number
+  readonly webhookSecret: string
+  readonly hintSecret: string
+  makeToken(grant: Grant): Promise<string>
+  close(): Promise<void>
+}
+
+export async function openService(databaseUrl: string, logLevel = 'silent'): Promise<Service> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-fuzz-'))
+  const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`
+  const hintSecret = randomBytes(24).toString('hex')
+  const app = await openApp(
+    readConfig({
+      DATABASE_URL: databaseUrl,
+      RANKLEDGER_DATA: dataDir,
+      PORT: '0',
+      LOG_LEVEL: logLevel,
+      VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
+      WEBHOOK_SECRETS: webhookSecret,
+      HINT_SECRET: hintSecret,
+    }),
+    { name: 'fuzz' },
+  )
+  await seedPlans(app.billing)
+  const readiness = openReadiness()
+  const http = await buildServer(app, readiness)
+  const url = await http.listen({ host: '127.0.0.1', port: 0 })
+  readiness.open()
+
+  return {
+    app,
+    url,
+    port: Number(new URL(url).port),
+    webhookSecret,
+    hintSecret,
+    async makeToken(grant) {
+      const token = newToken('test')
+      await insertToken(app.pool, token, {
+        name: 'fuzz',
+        scopes: grant.scopes ?? scopes,
+        workspace: grant.workspace === undefined ? '*' : grant.workspace,
+        account: grant.account === undefined ? '*' : grant.account,
+        createdAt: app.clock(),
+        expiresAt: null,
+      })
+      return token
+    },
+    async close() {
+      await http.close()
+      await app.close()
+      rmSync(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A PostgreSQL that is thrown away, for commands that run outside the test runner. */
+export async function openThrowawayDatabase(): Promise<{ url: string; close(): Promise<void> }> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-fuzz-pg-'))
+  const embedded = await openEmbeddedPostgres({
+    dataDir,
+    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', jit: 'off' },
+  })
+  const close = async () => {
+    await embedded.close()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  // A run that is broken off leaves no server behind.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const)
+    process.once(signal, () => void close().finally(() => process.exit(1)))
+  return { url: embedded.url, close }
+}

@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createDatabase, dropDatabase } from '../world.ts'
+import { openService, type Service } from './service.ts'
+import { runStorm } from './storm.ts'
+
+let service: Service
+let url: string
+beforeAll(async () => {
+  url = await createDatabase()
+  service = await openService(url)
+})
+afterAll(async () => {
+  await service.close()
+  await dropDatabase(url)
+})
+
+// Seconds on a quiet machine; on a busy one it is slow, and no less right.
+const patience = { timeout: 240_000 }
+
+test(
+  'notifications that come many times, shuffled and among forgeries have their effect once',
+  patience,
+  async () => {
+    const storm = await runStorm(service, { seed: 20261115, deliveries: 1_000, forged: 300, customers: 60 })
+    expect(storm.faults).toEqual([])
+    expect(storm.statuses).toEqual({ '200': 1_000, 'forged 401': 300 })
+    expect(storm.events).toBeGreaterThan(80)
+    expect(storm.settledByNews).toBeGreaterThan(0)
+  },
+)
