@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import timersPromises from 'node:timers/promises'
 import type pg from 'pg'
 
-/** Places between two effects, where a process may die. */
+/** Places between two effects, where chance lets a process die. */
 export const deathPlaces = [
   'before commit',
   'after commit',
@@ -12,7 +12,8 @@ export const deathPlaces = [
   'before job',
   'after job',
 ] as const
-export type DeathPlace = (typeof deathPlaces)[number]
+/** Whoever wants every place has those inside a transaction too: there the server takes back what was done. */
+export type DeathPlace = (typeof deathPlaces)[number] | 'before statement'
 
 /** One incarnation of a process. What a dead one still tries to do does not happen. */
 export type Life = { dead: boolean; held: boolean; readonly waiting: Waiter[] }
@@ -145,7 +146,7 @@ export function openBoundaries(events: BoundaryEvents): Boundaries {
   /** True once it has ended, false when it waits for a lock. */
   async function goesThrough(ended: Settled<unknown>, process: Process): Promise<boolean> {
     for (let turns = 0; !ended.is; turns++) {
-      await (turns < 20 ? turn() : realPause(1))
+      await (turns < 20 ? turn() : Promise.race([ended.end, realPause(1)]))
       if (turns > 22 && process.busy && (await events.isBlocked(process))) return ended.is
     }
     return true
@@ -358,6 +359,7 @@ function poolOf(process: Process, { at, activity, beforeUse }: PoolNeeds): pg.Po
           if (life.dead) throw new Died()
           const commits = kind === 'commit' || (kind === 'write' && !inTransaction)
           if (commits) await at('before commit')
+          else if (kind === 'read' || kind === 'write') await at('before statement')
           if (kind === 'begin') inTransaction = true
           const result = await send(flow, query, values)
           if (kind === 'commit' || kind === 'rollback') {

@@ -1,7 +1,9 @@
 import { deathPlaces } from './boundaries.ts'
+import type { Violation } from './checker.ts'
+import { type Worker, workAlone, workTogether } from './crew.ts'
 import { tailOf } from './history.ts'
 import { cardFaults, chargeFaults, lookupFaults, refundFaults } from './model-provider.ts'
-import { runSeed, type SeedResult } from './run-seed.ts'
+import { runSeed } from './run-seed.ts'
 import type { Counts } from './simulated-world.ts'
 import { openStage } from './stage.ts'
 
@@ -9,9 +11,20 @@ export type Campaign = {
   readonly seeds: number
   readonly operations: number
   readonly counts: Counts
-  readonly failures: readonly SeedResult[]
+  readonly failures: readonly SeedReport[]
   /** Kinds of trouble that never came. A long campaign in which one is missing proves nothing about it. */
   readonly neverFired: readonly string[]
+}
+
+/** What is told of a seed. */
+export type SeedReport = {
+  readonly seed: number
+  readonly hash: string
+  readonly operations: number
+  readonly counts: Counts
+  readonly violations: readonly Violation[]
+  /** Empty unless something is wrong. */
+  readonly ending: string
 }
 
 /** So many seeds must have met every kind of trouble. */
@@ -26,35 +39,55 @@ const kinds = [
   'race',
 ]
 
-export async function runCampaign(
-  serverUrl: string,
-  options: { from: number; seeds: number; mostFailures: number; onSeed?: (result: SeedResult) => void },
-): Promise<Campaign> {
-  const stage = await openStage(serverUrl)
+export type CampaignOptions = {
+  readonly from: number
+  readonly seeds: number
+  readonly mostFailures: number
+  /** How many processes share the work. */
+  readonly workers?: number
+  readonly onSeed?: (report: SeedReport) => void
+}
+
+export async function runCampaign(serverUrl: string, options: CampaignOptions): Promise<Campaign> {
+  const { from, mostFailures, workers = 1 } = options
   const counts: Counts = {}
-  const failures: SeedResult[] = []
+  const failures: SeedReport[] = []
   let operations = 0
   let seeds = 0
-  try {
-    for (; seeds < options.seeds && failures.length < options.mostFailures; seeds++) {
-      const result = await runSeed(stage, options.from + seeds)
-      operations += result.operations
-      for (const [kind, count] of Object.entries(result.counts)) counts[kind] = (counts[kind] ?? 0) + count
-      if (result.violations.length > 0) failures.push(result)
-      options.onSeed?.(result)
-    }
-  } finally {
-    await stage.close()
+  const onResult = (report: SeedReport) => {
+    seeds++
+    operations += report.operations
+    for (const [kind, count] of Object.entries(report.counts)) counts[kind] = (counts[kind] ?? 0) + count
+    if (report.violations.length > 0) failures.push(report)
+    options.onSeed?.(report)
+    return failures.length < mostFailures
   }
+  const tasks = Array.from({ length: options.seeds }, (_, at) => from + at)
+  if (workers === 1) await workAlone(await openSeedWorker(serverUrl), tasks, onResult)
+  else await workTogether(seedProcess, [serverUrl], workers, tasks, onResult)
   return { seeds, operations, counts, failures, neverFired: kinds.filter((kind) => !counts[kind]) }
 }
 
+const seedProcess = new URL('./seed-process.ts', import.meta.url)
+
+/** Runs seeds on a stage of its own. */
+export async function openSeedWorker(serverUrl: string): Promise<Worker<number, SeedReport>> {
+  const stage = await openStage(serverUrl)
+  return {
+    async work(seed) {
+      const { history, ...report } = await runSeed(stage, seed)
+      return { ...report, ending: report.violations.length > 0 ? tailOf(history, 100) : '' }
+    },
+    close: stage.close,
+  }
+}
+
 /** What failed, why, and the one line that shows it again. */
-export function describeFailure({ seed, violations, history }: SeedResult, lines: number): string {
+export function describeFailure({ seed, violations, ending }: SeedReport, lines: number): string {
   return [
     `npm run simulate -- --from ${seed} --seeds 1`,
     ...violations.slice(0, 12).map(({ invariant, detail }) => `  ${invariant}: ${detail}`),
-    ...(lines > 0 ? ['  how it ended:', tailOf(history, lines)] : []),
+    ...(lines > 0 ? ['  how it ended:', ...ending.split('\n').slice(-lines)] : []),
   ].join('\n')
 }
 

@@ -5,12 +5,13 @@ import {
   type Facts,
   gatherFacts,
   type Invoice,
+  lastStepOf,
   mayHaveWorked,
   type Payment,
   type Subscription,
 } from './facts.ts'
 import type { RequestEntry } from './history.ts'
-import { givenBack, last4Of } from './model-provider.ts'
+import { givenBack, last4Of as last4OfModel } from './model-provider.ts'
 
 export type Violation = { readonly invariant: string; readonly detail: string }
 
@@ -70,6 +71,7 @@ function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): s
     if (!known.has(reference)) found.push(`the provider charged ${reference}, which we do not know`)
     if (charges.length > 1) found.push(`the provider charged ${reference} ${charges.length} times`)
   }
+  const refundsOf = groupBy(refunds, ({ payment_id }) => payment_id)
   for (const payment of payments) {
     const charges = taken.get(payment.id) ?? []
     const captured = sum(charges, ({ amount }) => amount.minor)
@@ -78,15 +80,14 @@ function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): s
       found.push(`${payment.id}: the provider took ${captured}, we recorded ${payment.captured}`)
     if (returned !== payment.refunded)
       found.push(`${payment.id}: the provider gave back ${returned}, we recorded ${payment.refunded}`)
-    const done = refunds.filter(
-      ({ payment_id, status }) => payment_id === payment.id && status === 'succeeded',
-    )
+    const done = (refundsOf.get(payment.id) ?? []).filter(({ status }) => status === 'succeeded')
     if (sum(done, ({ amount }) => amount) !== payment.refunded)
       found.push(`${payment.id}: refunds do not add up`)
   }
+  const attemptsOf = groupBy(payments, ({ invoice_id }) => invoice_id)
   for (const invoice of invoices) {
-    const paying = payments.filter(
-      ({ invoice_id, status, stray }) => invoice_id === invoice.id && status === 'succeeded' && !stray,
+    const paying = (attemptsOf.get(invoice.id) ?? []).filter(
+      ({ status, stray }) => status === 'succeeded' && !stray,
     )
     const paid = sum(paying, ({ captured }) => captured)
     const refunded = sum(paying, (payment) => payment.refunded)
@@ -123,21 +124,21 @@ function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): s
 
 function chargedOnce({ book, periods, payments, invoices, subscriptions, prices }: Facts): string[] {
   const found: string[] = []
+  const attemptsOf = groupBy(payments, (payment) => payment.invoice_id)
+  const chargesOf = groupBy(book, ({ reference }) => reference)
   for (const { subscription_id, k, start_at, end_at, invoice_id } of periods) {
     const name = `period ${k} of ${subscription_id}`
     const invoice = invoices.find(({ id }) => id === invoice_id)!
     const subscription = subscriptions.find(({ id }) => id === subscription_id)!
-    const attempts = payments.filter((payment) => payment.invoice_id === invoice_id)
+    const attempts = attemptsOf.get(invoice_id) ?? []
     const proper = attempts.filter(({ status, stray }) => status === 'succeeded' && !stray)
     if (proper.length > 1) found.push(`${name} was charged ${proper.length} times`)
     for (const stray of attempts.filter((payment) => payment.stray)) {
-      const charge = book.find(({ reference }) => reference === stray.id)
+      const charge = chargesOf.get(stray.id)?.[0]
       const withdrawn = invoice.status === 'void' || invoice.status === 'uncollectible'
       if (!withdrawn && !charge?.late) found.push(`${name} was charged once more, as ${stray.id}`)
     }
-    for (const { reference, amount, at } of book.filter(({ reference }) =>
-      attempts.some(({ id }) => id === reference),
-    )) {
+    for (const { reference, amount, at } of attempts.flatMap(({ id }) => chargesOf.get(id) ?? [])) {
       if (amount.minor !== invoice.amount_due || amount.currency !== invoice.currency)
         found.push(
           `${name}: ${reference} asked for ${amount.minor} ${amount.currency}, due was ${invoice.amount_due}`,
@@ -152,9 +153,8 @@ function chargedOnce({ book, periods, payments, invoices, subscriptions, prices 
   for (const { id, plan_id, amount } of subscriptions)
     if (!prices.get(plan_id)?.includes(amount))
       found.push(`${id} costs ${amount}, which ${plan_id} never did`)
-  for (const { id } of invoices)
-    if (periods.filter(({ invoice_id }) => invoice_id === id).length !== 1)
-      found.push(`${id} bills not one period`)
+  const billed = groupBy(periods, ({ invoice_id }) => invoice_id)
+  for (const { id } of invoices) if (billed.get(id)?.length !== 1) found.push(`${id} bills not one period`)
   return found
 }
 
@@ -278,7 +278,7 @@ function acknowledgedBy(facts: Facts, entry: RequestEntry, data: any): string | 
   }
 }
 
-/** A request of that kind about the same subscription, in the same step or later, that may have worked. */
+/** A request of that kind about the same subscription that may have worked at the same time or later. */
 function laterOf(
   facts: Facts,
   entry: RequestEntry,
@@ -289,7 +289,7 @@ function laterOf(
     (one) =>
       one !== entry &&
       one.path === `/api/billing${path}` &&
-      one.step >= entry.step &&
+      lastStepOf(one) >= entry.step &&
       (one.body as { subscription_id?: string })?.subscription_id === subscriptionId &&
       mayHaveWorked(one),
   )
@@ -302,7 +302,7 @@ function cardInUse(
   subscription: Subscription | undefined,
 ): string | undefined {
   if (!subscription) return 'there is no such subscription'
-  const { requests, methods } = facts
+  const { requests, methods, last4Of = last4OfModel } = facts
   const first = requests.find((one) => one.key !== undefined && one.key === entry.key) ?? entry
   const others = requests.filter(
     (one) =>
@@ -314,11 +314,18 @@ function cardInUse(
   )
   // Cards that were asked for earlier and settled later may also have won.
   const contested = others.some(
-    (one) => one.step >= first.step || one.answer === null || one.answer.status !== 200,
+    (one) => lastStepOf(one) >= first.step || one.answer === null || one.answer.status !== 200,
   )
-  const erased = requests.some((one) => one.method === 'DELETE' && mayHaveWorked(one))
+  const account = subscription.account_id
+  const erased = requests.some(
+    (one) => one.method === 'DELETE' && one.path.endsWith(`/${account}`) && mayHaveWorked(one),
+  )
   const converted = requests.some(
-    (one) => one.path === '/api/billing/subscribe' && one.step >= first.step && mayHaveWorked(one),
+    (one) =>
+      one.path === '/api/billing/subscribe' &&
+      (one.body as { account_id: string }).account_id === account &&
+      lastStepOf(one) >= first.step &&
+      mayHaveWorked(one),
   )
   if (contested || erased || converted) return undefined
   const given = (entry.body as { payment_method: { billing_key?: string; auth_key?: string } }).payment_method
@@ -401,7 +408,8 @@ function notificationsOnce({ deliveries, webhooks, payments }: Facts): string[] 
       found.push(`${eventId} is ${stored.status}`)
     const firsts = taken.filter(({ answer }) => JSON.parse(answer!.text).data.duplicate === false)
     if (firsts.length > 1) found.push(`${eventId} was new ${firsts.length} times`)
-    if (firsts.length === 0 && tries.every(({ answer }) => answer !== null))
+    // One that was not answered well may have been taken nevertheless.
+    if (firsts.length === 0 && tries.every(({ answer }) => answer !== null && answer.status < 500))
       found.push(`${eventId} was never new`)
     const payment = payments.find(({ id }) => id === tries[0]!.reference)
     const expected = { 'payment.paid': 'succeeded', 'payment.declined': 'failed' }[tries[0]!.type]
@@ -457,12 +465,12 @@ function eventsOnce({ events, payments, refunds, subscriptions, invoices }: Fact
 const keptFor = 30 * day
 const kept = new Set([200, 201, 402])
 
-function repeatsAgree({ requests }: Facts): string[] {
+function repeatsAgree({ requests, outages }: Facts): string[] {
   const found: string[] = []
   const keyed = requests.filter(({ key }) => key !== undefined)
   for (const [name, entries] of groupBy(keyed, ({ path, key }) => `${path} ${key}`)) {
     const first = entries[0]!
-    const live = entries.filter(({ at }) => at < first.at + keptFor)
+    const live = entries.filter(({ at, ended }) => (ended?.at ?? at) < first.at + keptFor)
     const same = live.filter(({ body }) => JSON.stringify(body) === JSON.stringify(first.body))
     const begun = same.find(({ answer }) => answer?.status === 202)
     if (begun) found.push(...changesItsMind(name, begun, same))
@@ -474,15 +482,16 @@ function repeatsAgree({ requests }: Facts): string[] {
       const isKept = kept.has(answer.status)
       const differs = answer.text !== final.answer!.text || answer.status !== final.answer!.status
       if (isKept && differs) found.push(`${name}: #${final.step} and #${step} differ`)
-      if (!isKept && step > final.step)
+      const away = outages !== undefined && answer.status === 503
+      if (!isKept && !away && step > lastStepOf(final))
         found.push(`${name}: #${step} got ${answer.status} after #${final.step} was final`)
-      if (step > final.step && isKept && !answer.replayed)
+      if (step > lastStepOf(final) && isKept && !answer.replayed)
         found.push(`${name}: #${step} is not marked as replayed`)
     }
     for (const { answer, step, body } of live)
       if (
         answer &&
-        step > final.step &&
+        step > lastStepOf(final) &&
         JSON.stringify(body) !== JSON.stringify(first.body) &&
         answer.status !== 422
       )
@@ -501,7 +510,7 @@ function changesItsMind(name: string, begun: RequestEntry, entries: readonly Req
     'refund_exceeds_remaining',
   ])
   for (const entry of entries) {
-    if (entry.step <= begun.step || entry.answer === null) continue
+    if (entry.step <= lastStepOf(begun) || entry.answer === null) continue
     const code = errorCodeOf(entry)
     if (fresh.has(code ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun)))
       return [`${name}: #${entry.step} began anew after #${begun.step}`]
@@ -514,21 +523,31 @@ function changesItsMind(name: string, begun: RequestEntry, entries: readonly Req
 function cancellationHolds(facts: Facts): string[] {
   const found: string[] = []
   for (const entry of facts.requests) {
-    if (entry.path !== '/api/billing/cancel' || entry.answer?.status !== 200 || entry.answer.replayed)
-      continue
+    if (entry.path !== '/api/billing/cancel' || entry.answer?.status !== 200) continue
+    const repeats = facts.requests.filter((one) => one.path === entry.path && one.key === entry.key)
+    const first = entry.key === undefined ? entry : repeats[0]!
+    // A repeat tells once more what is judged where it was told first.
+    if (first !== entry && repeats.find(({ answer }) => answer?.status === 200) !== entry) continue
     const data = dataOf(entry)
     const id = data.subscription_id as string
-    if (laterOf(facts, entry, '/resume', id)) continue
+    if (laterOf(facts, first, '/resume', id)) continue
     const subscription = facts.subscriptions.find((one) => one.id === id)
-    const endsAt = data.status === 'canceled' ? entry.at : Date.parse(data.cancel_at)
+    const endsAt = data.status === 'canceled' ? (entry.ended?.at ?? entry.at) : Date.parse(data.cancel_at)
     const lead = Date.parse(data.next_billing_at) - Date.parse(data.cancel_at)
     if (data.status === 'canceling' && lead !== 60_000)
       found.push(`${id} ends ${lead} ms before it would be billed`)
-    const asked = facts.asked.filter(
-      ({ key, step }) =>
-        (step > entry.step || (step === entry.step && isAlone(facts, entry))) &&
-        facts.payments.some((one) => one.id === key && one.subscription_id === id),
+    const own = new Map(
+      facts.payments.filter((one) => one.subscription_id === id).map((one) => [one.id, one]),
     )
+    const begun = [...own.values()].filter(({ created_at }) => created_at.getTime() > endsAt)
+    if (begun.length > 0) found.push(`${id}: ${begun.length} attempts began after its end`)
+    // A request that takes time may overtake a charge that was decided before it and is on its way.
+    const asked = entry.ended
+      ? []
+      : facts.asked.filter(
+          ({ key, step }) =>
+            (step > entry.step || (step === entry.step && isAlone(facts, entry))) && own.has(key),
+        )
     if (data.status === 'canceled' && asked.length > 0) found.push(`${id}: money was asked for after its end`)
     const after = facts.periods.filter(
       ({ subscription_id, start_at }) => subscription_id === id && start_at.getTime() > endsAt,
@@ -536,10 +555,7 @@ function cancellationHolds(facts: Facts): string[] {
     if (after.length > 0) found.push(`${id}: ${after.length} periods after its end`)
     const charged = facts.book.filter(
       ({ reference, status }) =>
-        status === 'paid' &&
-        after.some(({ invoice_id }) =>
-          facts.payments.some((one) => one.id === reference && one.invoice_id === invoice_id),
-        ),
+        status === 'paid' && after.some(({ invoice_id }) => own.get(reference)?.invoice_id === invoice_id),
     )
     // Whoever is first of a renewal and a cancellation at the same instant decides; both cannot have their way.
     const both = facts.periods.filter(
@@ -624,18 +640,41 @@ function retriesKeepTheirDays({ payments, invoices }: Facts): string[] {
 const quota = 100
 const windowMs = 60_000
 
-function limiterIsExact({ requests }: Facts): string[] {
-  const found: string[] = []
-  const counted: number[] = []
-  for (const { path, answer, realAt, step } of requests) {
-    if (!path.startsWith('/api/batch') || !answer || answer.status === 401 || answer.status === 403) continue
-    const within = counted.filter((at) => at >= realAt - windowMs).length
-    if (answer.status !== 429) {
-      counted.push(realAt)
-      if (within >= quota) found.push(`#${step} was let in as number ${within + 1}`)
-    } else if (within < quota) found.push(`#${step} was kept out after ${within}`)
-  }
-  return found
+/** Each call counts at some moment between its beginning and its end; only what follows for certain is held against us. */
+function limiterIsExact({ requests, outages = [] }: Facts): string[] {
+  const calls = requests.filter(
+    ({ path, answer }) => path.startsWith('/api/batch') && answer?.status !== 401 && answer?.status !== 403,
+  )
+  return [...groupBy(calls, workspaceOf).values()].flatMap((own) => {
+    const spans = own.map((call) => ({ call, from: call.realAt, to: call.ended?.realAt ?? call.realAt }))
+    const admitted = spans
+      .filter(({ call: { answer } }) => answer && answer.status !== 429 && answer.status < 500)
+      // What was counted in the last second before a crash of the database may be forgotten.
+      .filter((one) => !outages.some(({ from, to }) => one.to >= from - second && one.from <= to))
+    const crowded = admitted.filter(
+      ({ from }) => admitted.filter((one) => one.from >= from && one.to <= from + windowMs).length > quota,
+    )
+    const possible = spans.filter(({ call: { answer } }) => answer?.status !== 429)
+    const keptOut = spans
+      .filter(({ call: { answer } }) => answer?.status === 429)
+      .map(({ call, from }) => ({
+        call,
+        before: possible.filter((one) => one.to >= from - windowMs && one.call.step <= lastStepOf(call))
+          .length,
+      }))
+      .filter(({ before }) => before < quota)
+    return [
+      ...crowded.map(({ call }) => `more than ${quota} were let in within a minute of #${call.step}`),
+      ...keptOut.map(({ call, before }) => `#${call.step} was kept out after ${before}`),
+    ]
+  })
+}
+
+const second = 1_000
+
+function workspaceOf({ path, body }: RequestEntry): string {
+  const asked = new URL(path, 'http://localhost').searchParams.get('workspace_id')
+  return asked ?? (body as { workspace_id?: string } | undefined)?.workspace_id ?? ''
 }
 
 async function secretsStayInside({
@@ -745,19 +784,23 @@ function statesAgree({ subscriptions, invoices, periods, methods }: Facts): stri
   return found
 }
 
-function answersAreKnown({ requests, deliveries }: Facts): string[] {
+function answersAreKnown({ requests, deliveries, outages }: Facts): string[] {
+  const away = outages ? ['provider_unavailable', 'service_unavailable'] : ['provider_unavailable']
   const strange = requests.filter((entry) => {
     const { answer } = entry
     if (!answer) return false
     if (answer.status === 500) return !entry.exploded
     if (answer.status === 502) return errorCodeOf(entry) !== 'provider_error'
-    if (answer.status === 503) return errorCodeOf(entry) !== 'provider_unavailable'
+    if (answer.status === 503) return !away.includes(errorCodeOf(entry) ?? '')
+    // A request to turn the clock may come late, when the clock has passed its target.
+    if (errorCodeOf(entry) === 'clock_backwards') return !entry.ended
     return answer.status === 400 || answer.status === 401 || answer.status === 403 || answer.status > 503
   })
   return [
     ...strange.map(({ step, path, answer }) => `#${step} ${path}: ${answer!.status} ${answer!.text}`),
     ...deliveries
       .filter(({ answer, forged }) => answer && answer.status !== (forged ? 401 : 200))
+      .filter(({ answer }) => !(outages && answer!.status === 503))
       .map(({ step, answer }) => `#${step} webhook: ${answer!.status}`),
   ]
 }

@@ -15,6 +15,10 @@ export type Evidence = {
   readonly prices: ReadonlyMap<string, readonly bigint[]>
   /** Service time at the end. */
   readonly now: number
+  /** The last digits of the card behind a key; without it the model's. */
+  readonly last4Of?: (key: string) => string
+  /** Real times between which the database was away. Absent where it never is, and nobody may say that it is. */
+  readonly outages?: readonly { readonly from: number; readonly to: number }[]
 }
 
 export type Subscription = {
@@ -145,6 +149,11 @@ export function dataOf(entry: RequestEntry): any {
 
 export function errorCodeOf(entry: RequestEntry): string | undefined {
   return entry.answer && entry.answer.status >= 400 ? JSON.parse(entry.answer.text).error?.code : undefined
+}
+
+/** The last step in which a request may have done something. */
+export function lastStepOf({ step, ended }: RequestEntry): number {
+  return ended?.step ?? step
 }
 
 /** Whether a request may have done something: it was answered well, or nobody knows. */

@@ -12,6 +12,8 @@ export type RequestEntry = {
   /** Service time and real time at which it was asked, in milliseconds. */
   readonly at: number
   readonly realAt: number
+  /** The last moment at which it may have had an effect; absent where a request takes no time. */
+  ended?: { readonly step: number; readonly at: number; readonly realAt: number }
   answer: { status: number; text: string; replayed: boolean } | null
   /** The provider's adapter blew up on the way, so that 500 is a fair answer. */
   exploded: boolean

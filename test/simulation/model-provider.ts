@@ -104,6 +104,8 @@ export function openModelProvider(setting: {
   rates: () => FaultRates
   racing: () => boolean
   step: () => number
+  /** A fault that the next such call must meet; without one, chance decides. */
+  planned: (call: string) => string | undefined
   onFault: (call: string, fault: string) => void
 }) {
   const { random, boundaries, now, onFault } = setting
@@ -134,8 +136,9 @@ export function openModelProvider(setting: {
   const mustNotAct = (key: string, billingKey = '') => isStale(key) || isRefused(key) || isNobody(billingKey)
 
   function draw<F extends string>(call: string, rate: number, faults: readonly F[]): F | undefined {
-    if (!random.chance(rate)) return undefined
-    const fault = random.pick(faults)
+    const planned = setting.planned(call) as F | undefined
+    if (planned === undefined && !random.chance(rate)) return undefined
+    const fault = planned ?? random.pick(faults)
     if (setting.racing() && fault.startsWith('stall')) return undefined
     onFault(call, fault)
     return fault
@@ -325,15 +328,15 @@ export function openModelProvider(setting: {
       for (const one of arriving) one()
       return arriving.length
     },
-    /** What the provider was still working on is decided. */
-    decidePending(): void {
+    /** What the provider was still working on is decided, refunds mostly well. */
+    decidePending(goesWell = () => random.chance(0.7)): void {
       for (const charge of book) {
         if (charge.status === 'pending') {
           charge.status = charge.code === null ? 'paid' : 'declined'
           notify(`payment.${charge.status}`, charge, false)
         }
         for (const refund of charge.refunds.filter(({ status }) => status === 'pending')) {
-          refund.status = random.chance(0.7) ? 'succeeded' : 'failed'
+          refund.status = goesWell() ? 'succeeded' : 'failed'
           notify(`refund.${refund.status}`, charge, false)
         }
       }

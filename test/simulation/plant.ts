@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { openProgress } from '../../src/cli/progress.ts'
 import { type PlantedBug, plantedBugs } from './planted-bugs.ts'
 import { openServer } from './server.ts'
 
@@ -16,83 +17,128 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     /** Which one of the list to begin with, counted from 1. */
     from: { type: 'string', default: '1' },
+    /** How many copies of the code are worked on at once. */
+    workers: { type: 'string', default: '1' },
+    /** Where the summary is written. */
+    json: { type: 'string' },
   },
 })
 
+type Outcome = {
+  readonly name: string
+  /** The violation that gave it away, and the seed of the run; null: it was missed. */
+  readonly violation: string | null
+  readonly seed: number | null
+  readonly seconds: number
+}
+
 const repository = fileURLToPath(new URL('../../', import.meta.url))
-const copy = mkdtempSync(join(tmpdir(), 'rankledger-planted-'))
+const bugs = plantedBugs.slice(Number(values.from) - 1).filter(({ name }) => name.includes(values.only))
+const waiting = [...bugs]
+const outcomes: Outcome[] = []
+const copies: string[] = []
+const startedAt = performance.now()
+const progress = openProgress('mistakes', bugs.length)
+for (const bug of bugs) requireFit(bug)
 const server = await openServer()
-const missed: string[] = []
 try {
-  for (const part of ['src', 'test', 'migrations', 'package.json', 'tsconfig.json'])
-    cpSync(join(repository, part), join(copy, part), { recursive: true })
-  symlinkSync(join(repository, 'node_modules'), join(copy, 'node_modules'))
-  const bugs = plantedBugs.slice(Number(values.from) - 1).filter(({ name }) => name.includes(values.only))
-  for (const bug of bugs) requireFit(bug)
   // Whatever the campaign finds in healthy code would otherwise be taken for the bug.
-  const healthy = await simulate()
-  if (healthy.code !== 0) throw new Error(`The campaign fails without any planted bug:\n${healthy.output}`)
-  for (const bug of bugs) {
-    const found = await campaignFinds(bug)
-    console.log(`${found === undefined ? 'MISSED' : 'found '}  ${bug.name}${found ? `: ${found}` : ''}`)
-    if (found === undefined) missed.push(bug.name)
+  const healthy = await simulate(copyCode())
+  if (!healthy.passed) throw new Error(`The campaign fails without any planted bug:\n${healthy.output}`)
+  await Promise.all(Array.from({ length: Number(values.workers) }, (_, at) => work(copies[at] ?? copyCode())))
+  progress.end()
+  const missed = outcomes.filter(({ violation }) => violation === null)
+  const seconds = Math.round((performance.now() - startedAt) / 1000)
+  console.log(`${outcomes.length - missed.length} of ${bugs.length} found in ${seconds} s`)
+  const passed = missed.length === 0 && bugs.length > 0
+  if (values.json !== undefined) {
+    const summary = {
+      planted: bugs.length,
+      missed: missed.map(({ name }) => name),
+      seconds,
+      passed,
+      outcomes,
+    }
+    writeFileSync(values.json, `${JSON.stringify(summary, null, 2)}\n`)
   }
-  console.log(`${bugs.length - missed.length} of ${bugs.length} found`)
-  process.exitCode = missed.length === 0 && bugs.length > 0 ? 0 : 1
+  process.exitCode = passed ? 0 : 1
 } finally {
   await server.close()
-  rmSync(copy, { recursive: true, force: true })
+  for (const copy of copies) rmSync(copy, { recursive: true, force: true })
 }
 
 function requireFit({ file, from, name }: PlantedBug): void {
-  if (readFileSync(join(copy, file), 'utf8').split(from).length !== 2)
+  if (readFileSync(join(repository, file), 'utf8').split(from).length !== 2)
     throw new Error(`"${name}" does not fit ${file} exactly once.`)
 }
 
-/** The violation that gave it away. */
-async function campaignFinds({ file, from, to, name }: PlantedBug): Promise<string | undefined> {
+function copyCode(): string {
+  const copy = mkdtempSync(join(tmpdir(), 'rankledger-planted-'))
+  copies.push(copy)
+  for (const part of ['src', 'test', 'migrations', 'package.json', 'tsconfig.json'])
+    cpSync(join(repository, part), join(copy, part), { recursive: true })
+  symlinkSync(join(repository, 'node_modules'), join(copy, 'node_modules'))
+  return copy
+}
+
+async function work(copy: string): Promise<void> {
+  for (let bug = waiting.shift(); bug; bug = waiting.shift()) {
+    const outcome = await campaignFinds(copy, bug)
+    outcomes.push(outcome)
+    const { name, violation, seed } = outcome
+    console.log(violation === null ? `MISSED  ${name}` : `found   ${name}: seed ${seed}, ${violation}`)
+    progress.show(outcomes.length)
+  }
+}
+
+async function campaignFinds(copy: string, { file, from, to, name }: PlantedBug): Promise<Outcome> {
   const path = join(copy, file)
   const healthy = readFileSync(path, 'utf8')
+  const began = performance.now()
   writeFileSync(
     path,
     healthy.replace(from, () => to),
   )
   try {
-    const { code, output } = await simulate()
-    if (code === 0) return undefined
+    const { passed, violations, leaks, output } = await simulate(copy)
+    const seconds = Math.round((performance.now() - began) / 1000)
+    if (passed) return { name, violation: null, seed: null, seconds }
+    const [first] = violations
     // A campaign that could not even run has found nothing.
-    const violation = /^ {2}(.+)$/m.exec(output)?.[1] ?? /^leaks: .+$/m.exec(output)?.[0]
-    if (violation === undefined) throw new Error(`"${name}" broke the campaign itself:\n${output}`)
-    return violation.slice(0, 160)
+    if (!first && leaks.length === 0) throw new Error(`"${name}" broke the campaign itself:\n${output}`)
+    const violation = first ? `${first.invariant}: ${first.detail}` : `leaks: ${leaks.join(', ')}`
+    return { name, violation: violation.slice(0, 160), seed: first?.seed ?? null, seconds }
   } finally {
     writeFileSync(path, healthy)
   }
 }
 
-function simulate(): Promise<{ code: number | null; output: string }> {
-  const child = spawn(
-    process.execPath,
-    [
-      '--import',
-      'tsx',
-      'test/simulation/simulate.ts',
-      '--server',
-      server.url,
-      '--seeds',
-      values.seeds,
-      '--failures',
-      '1',
-      '--tail',
-      '0',
-    ],
-    { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'] },
-  )
+type Simulated = {
+  readonly passed: boolean
+  readonly violations: readonly { seed: number; invariant: string; detail: string }[]
+  readonly leaks: readonly string[]
+  readonly output: string
+}
+
+async function simulate(copy: string): Promise<Simulated> {
+  const json = join(copy, 'simulated.json')
+  rmSync(json, { force: true })
+  const options = { server: server.url, seeds: values.seeds, failures: '1', tail: '0', json }
+  const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value])
+  const child = spawn(process.execPath, ['--import', 'tsx', 'test/simulation/simulate.ts', ...args], {
+    cwd: copy,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   let output = ''
-  child.stdout.on('data', (chunk) => {
+  const hear = (chunk: Buffer) => {
     output += chunk
-  })
-  child.stderr.on('data', (chunk) => {
-    output += chunk
-  })
-  return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })))
+  }
+  child.stdout.on('data', hear)
+  child.stderr.on('data', hear)
+  await new Promise((resolve) => child.on('close', resolve))
+  try {
+    return { ...JSON.parse(readFileSync(json, 'utf8')), output }
+  } catch {
+    return { passed: false, violations: [], leaks: [], output }
+  }
 }

@@ -299,6 +299,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: '} else if (answer.status === 203) {',
   },
   {
+    name: 'a key in use counts as forgotten',
+    file: 'src/platform/idempotency.ts',
+    from: 'where k.created_at < ${oldest(now)}',
+    to: 'where true',
+  },
+  {
     name: 'a key fits any request',
     file: 'src/platform/idempotency.ts',
     from: "throw refuse('idempotency_key_reused')",

@@ -1,7 +1,8 @@
-import { check, type Violation } from './checker.ts'
+import type { Violation } from './checker.ts'
 import { type History, hashOf } from './history.ts'
 import { type Counts, calm, openSimulatedWorld, type SimulatedWorld } from './simulated-world.ts'
-import { plans, type Stage } from './stage.ts'
+import type { Stage } from './stage.ts'
+import { judge } from './verdict.ts'
 import { type Clients, converge, crowd, openClients, takeStep } from './workload.ts'
 
 export type SeedResult = {
@@ -20,23 +21,13 @@ export async function runSeed(stage: Stage, seed: number): Promise<SeedResult> {
   try {
     const clients = openClients(world)
     const trouble = await live(world, clients)
-    const { log, faults } = stage.takeOutput()
-    const violations = await check({
-      history: world.history.entries,
-      book: world.model.book,
-      asked: world.model.asked,
-      query: async <R extends object>(text: string) => (await world.observer.query<R>(text)).rows,
-      outputs: [log],
-      secrets: [...stage.secrets, ...clients.secrets],
-      prices: pricesOf(world.history),
-      now: world.now(),
-    })
+    const violations = await judge(stage, world, clients.secrets)
     return {
       seed,
       hash: hashOf([world.history.entries, world.model.book]),
       operations: world.history.entries.length,
       counts: world.counts,
-      violations: [...trouble, ...unexplained(world, faults), ...violations],
+      violations: [...trouble, ...violations],
       history: world.history,
     }
   } finally {
@@ -65,30 +56,4 @@ async function live(world: SimulatedWorld, clients: Clients): Promise<Violation[
   } catch (error) {
     return [{ invariant: 'the run comes to an end', detail: String((error as Error).stack ?? error) }]
   }
-}
-
-/** A fault of the service is fair only where its process died or the provider's adapter blew up. */
-function unexplained(world: SimulatedWorld, faults: readonly unknown[]): Violation[] {
-  const ours = faults.filter((error) => !isExplained(error))
-  return [...new Set([...ours, ...world.unexplained])].map((error) => ({
-    invariant: 'nothing fails without a cause',
-    detail: String((error as Error)?.stack ?? error),
-  }))
-}
-
-function isExplained(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  return (
-    error.name === 'Died' || (error.name === 'TypeError' && error.message.startsWith('unexpected token in'))
-  )
-}
-
-/** Every price that a plan had at some time in the run. */
-function pricesOf(history: History): ReadonlyMap<string, readonly bigint[]> {
-  const prices = new Map<string, bigint[]>(Object.values(plans).map(({ planId, minor }) => [planId, [minor]]))
-  for (const { method, path, body } of history.requests()) {
-    const planId = method === 'PUT' ? /plans\/(\w+)$/.exec(path)?.[1] : undefined
-    if (planId !== undefined) prices.get(planId)?.push(BigInt((body as { amount: number }).amount))
-  }
-  return prices
 }

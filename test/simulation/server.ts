@@ -12,7 +12,11 @@ export async function openServer(): Promise<{ url: string; close(): Promise<void
       fsync: 'off',
       synchronous_commit: 'off',
       full_page_writes: 'off',
+      wal_level: 'minimal',
+      max_wal_senders: '0',
       autovacuum: 'off',
+      track_activities: 'off',
+      track_counts: 'off',
       jit: 'off',
     },
   })

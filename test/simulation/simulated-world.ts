@@ -2,7 +2,7 @@ import { nextDue, runDue } from '../../src/billing/due.ts'
 import { billingJobs } from '../../src/billing/jobs.ts'
 import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { forgetOldKeys } from '../../src/platform/idempotency.ts'
-import { Died, type Part, type Process, type Ran } from './boundaries.ts'
+import { type DeathPlace, Died, type Part, type Process, type Ran } from './boundaries.ts'
 import { type History, openHistory, type RequestEntry } from './history.ts'
 import { type FaultRates, type ModelProvider, type Notice, openModelProvider } from './model-provider.ts'
 import { type Random, seededRandom } from './random.ts'
@@ -33,6 +33,10 @@ export type SimulatedWorld = {
   /** Faults of the service that no trouble of ours explains. */
   readonly unexplained: unknown[]
   weather: Weather
+  /** Decides in place of chance where a process dies. */
+  doom: ((place: DeathPlace) => boolean) | undefined
+  /** Faults that the next calls of each kind meet, in order. */
+  readonly planned: Map<string, string[]>
   /** Counts what processes do; two that race have the same number. */
   step: number
   now(): number
@@ -47,9 +51,10 @@ export type SimulatedWorld = {
   asking(ask: Ask): Deed
   sweeping(): Deed
   delivering(notice: Notice, forged?: boolean): Deed
-  do(deed: Deed): Promise<void>
+  /** Without a service, chance says which process does it. */
+  do(deed: Deed, service?: Service): Promise<void>
   sweep(): Promise<void>
-  workJobs(): Promise<void>
+  workJobs(service?: Service): Promise<void>
   nextDue(): Promise<number | undefined>
   releaseStalled(): Promise<void>
 }
@@ -81,15 +86,21 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     rates: () => world.weather,
     racing: () => racing,
     step: () => world.step,
+    planned: (call) => world.planned.get(call)?.shift(),
     onFault(call, fault) {
       count(`${call} ${fault}`)
       history.add({ kind: 'fault', step: world.step, call, fault })
     },
   })
-  const dies = (process: Process, place: string): boolean => {
+  const byChance = (place: DeathPlace): boolean => {
+    if (place === 'before statement') return false
     // Jobs are few, so the places around them are more dangerous.
     const danger = place.endsWith('job') && world.weather.death > 0 ? 0.4 : world.weather.death
-    if (!random.chance(danger)) return false
+    return random.chance(danger)
+  }
+  const dies = (process: Process, place: DeathPlace): boolean => {
+    const doom = world.doom ?? byChance
+    if (!doom(place)) return false
     count(`death ${place}`)
     history.add({ kind: 'death', step: world.step, process: process.name, boundary: place })
     return true
@@ -219,6 +230,8 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     counts,
     unexplained,
     weather: calm,
+    doom: undefined,
+    planned: new Map(),
     step: 0,
     now: () => now,
     real: () => real,
@@ -233,7 +246,7 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     asking,
     sweeping,
     delivering,
-    do: (deed) => perform(deed, anyService()),
+    do: (deed, service = anyService()) => perform(deed, service),
     async ask(ask, service = anyService()) {
       const deed = asking(ask) as Deed & { entry?: RequestEntry }
       await perform(deed, service)
@@ -255,13 +268,13 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
       count('race')
     },
     sweep: () => perform(sweeping(), anyService()),
-    async workJobs() {
+    async workJobs(service) {
       const { rows } = await observer.query<JobRow>(
         `select j.id, t.identifier as task, j.payload from graphile_worker._private_jobs j
          join graphile_worker._private_tasks t on t.id = j.task_id
          where j.attempts < j.max_attempts order by j.id`,
       )
-      for (const job of rows) await workJob(job, anyService())
+      for (const job of rows) await workJob(job, service ?? anyService())
     },
     async nextDue() {
       const ran = await boundaries.run(stage.services[0].process, () => nextDue(stage.services[0].billing))

@@ -20,7 +20,14 @@ import { openRateLimiter } from '../../src/platform/rate-limit.ts'
 import { newToken } from '../../src/platform/token.ts'
 import { insertToken } from '../../src/platform/token-rows.ts'
 import { openVault, type Vault } from '../../src/platform/vault.ts'
-import { type Boundaries, installFlowTimers, newLife, openBoundaries, type Process } from './boundaries.ts'
+import {
+  type Boundaries,
+  type DeathPlace,
+  installFlowTimers,
+  newLife,
+  openBoundaries,
+  type Process,
+} from './boundaries.ts'
 
 /** One process of the service with its two faces: HTTP, and the app that sweeps and jobs run on. */
 export type Service = {
@@ -51,7 +58,7 @@ export type Scene = {
   readonly now: () => number
   readonly real: () => number
   readonly provider: Provider
-  readonly dies: (process: Process, place: string) => boolean
+  readonly dies: (process: Process, place: DeathPlace) => boolean
 }
 
 export type Connections = { readonly observer: pg.Client }
@@ -85,13 +92,18 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       const real = scene!.real()
       if (clockOf.get(connection) === real) return
       clockOf.set(connection, real)
-      await connection.query("select set_config('sim.now', $1, false)", [new Date(real).toISOString()])
+      await connection.query({
+        name: 'turn-clock',
+        text: "select set_config('sim.now', $1, false)",
+        values: [new Date(real).toISOString()],
+      })
     },
     async isBlocked({ backendPid }) {
-      const { rows } = await database.observer.query(
-        'select cardinality(pg_blocking_pids($1)) > 0 as blocked',
-        [backendPid],
-      )
+      const { rows } = await database.observer.query({
+        name: 'is-blocked',
+        text: 'select cardinality(pg_blocking_pids($1)) > 0 as blocked',
+        values: [backendPid],
+      })
       return rows[0].blocked
     },
   })
@@ -263,6 +275,8 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
     )
   }
   for (const client of clients.slice(0, 2)) await client.query('set search_path = sim, pg_catalog, public')
+  // Every statement is planned once: a run holds too few rows for another plan to be worth its making.
+  for (const client of clients) await client.query('set plan_cache_mode = force_generic_plan')
   const asked = await Promise.all(clients.map((client) => client.query('select pg_backend_pid() as pid')))
   const empty = await emptying(observer)
 
@@ -284,7 +298,7 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
 }
 
 /**
- * Empties the tables that a run fills. What guards history is off meanwhile; the vacuum gives back the space, so that
+ * Empties the tables that a run filled. What guards history is off meanwhile; the vacuum gives back the space, so that
  * the rows of every run lie where those of the first one lay.
  */
 async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
@@ -297,19 +311,25 @@ async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
          'graphile_worker._private_jobs'))
      order by 1`,
   )
-  const tables = rows.map(({ name }) => name)
-  const guards = (state: string) =>
-    rows
-      .filter(({ guarded }) => guarded)
-      .map(({ name }) => `alter table ${name} ${state} trigger user;`)
-      .join(' ')
-  const deletes = tables.map((table, at) => `gone_${at} as (delete from ${table})`).join(', ')
+  const guarded = new Set(rows.filter((table) => table.guarded).map(({ name }) => name))
+  const findFilled = {
+    name: 'find-filled',
+    text: 'select name from unnest($1::text[]) as t (name) where pg_relation_size(name::regclass) > 0',
+    values: [rows.map(({ name }) => name)],
+  }
   return async () => {
+    const filled = (await observer.query<{ name: string }>(findFilled)).rows.map(({ name }) => name)
+    const guards = (state: string) =>
+      filled
+        .filter((table) => guarded.has(table))
+        .map((table) => `alter table ${table} ${state} trigger user;`)
+        .join(' ')
+    const deletes = filled.map((table, at) => `gone_${at} as (delete from ${table})`).join(', ')
     await observer.query(
       `begin; ${guards('disable')} with ${deletes} select 1;
        insert into billing.plan select * from sim.plan; ${guards('enable')} commit`,
     )
-    await observer.query(`vacuum ${tables.join(', ')}`)
+    await observer.query(`vacuum (skip_database_stats) ${filled.join(', ')}`)
   }
 }
 

@@ -1,6 +1,6 @@
 import type { RequestEntry } from './history.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
-import type { plans } from './stage.ts'
+import type { plans, Service } from './stage.ts'
 
 const second = 1_000
 const minute = 60 * second
@@ -70,7 +70,8 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
     case 'erase':
     case 'editPlan':
     case 'keywords':
-      return send(world, clients, drawAsk(world, clients, what) ?? firstThings(world, clients))
+      await send(world, clients, drawAsk(world, clients, what) ?? firstThings(world, clients))
+      return
     case 'repeat':
       return repeat(world, clients)
     case 'reuseKey':
@@ -229,16 +230,22 @@ function secret(clients: Clients, text: string): string {
   return text
 }
 
-/** Sends a request and learns from its answer. */
-async function send(world: SimulatedWorld, clients: Clients, ask: Ask | undefined): Promise<void> {
-  if (!ask) return
-  const entry = await world.ask(ask)
+/** Sends a request and learns from its answer. Without a service, chance says which process takes it. */
+export async function send(
+  world: SimulatedWorld,
+  clients: Clients,
+  ask: Ask | undefined,
+  service?: Service,
+): Promise<RequestEntry | undefined> {
+  if (!ask) return undefined
+  const entry = await world.ask(ask, service)
   if (ask.key !== undefined) {
     const known = clients.keyed.find((one) => one.ask.key === ask.key && one.ask.path === ask.path)
     if (known) known.entries.push(entry)
     else clients.keyed.push({ ask, entries: [entry] })
   }
   learn(clients, entry)
+  return entry
 }
 
 function learn(clients: Clients, { answer }: RequestEntry): void {
@@ -483,7 +490,7 @@ export async function crowd(world: SimulatedWorld, clients: Clients): Promise<vo
 }
 
 /** Faults are over. Everybody asks again until they know, and time passes until nothing is left to do. */
-export async function converge(world: SimulatedWorld, clients: Clients): Promise<void> {
+export async function converge(world: SimulatedWorld, clients: Clients, restDays = 35): Promise<void> {
   await world.releaseStalled()
   world.model.arrive()
   for (const days of [0, 2]) {
@@ -491,7 +498,7 @@ export async function converge(world: SimulatedWorld, clients: Clients): Promise
     await settleDown(world)
     await askAgain(world, clients)
   }
-  await live(world, 35 * day)
+  await live(world, restDays * day)
   await settleDown(world)
 }
 
