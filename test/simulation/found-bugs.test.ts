@@ -55,6 +55,24 @@ test('money for nothing of which somebody gave back a part by hand goes back in 
   expect(await world.books()).toEqual({ provider: 0, unclaimed: 0 })
 })
 
+test('a refund that arrives after it was given up is seen by the next one and recorded, though nobody tells of it', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  const [invoice] = await world.invoices('acct_1')
+  const refund = (amount: number) => world.post('/refund', { invoice_id: invoice.invoice_id, amount })
+  world.script.nextRefunds(...lost(60))
+  await refund(9900)
+  await world.advanceTo('2026-03-07T12:00:00+09:00')
+  expect((await world.rows('select code from billing.refund'))[0]).toEqual({ code: 'never_arrived' })
+
+  const record = world.script.book.get(invoice.payments[0].payment_id)!
+  record.refunds.push({ reference: 'arrived-late', amount: record.amount, status: 'succeeded' })
+  await refund(1)
+  await world.advanceTo('2026-03-09T12:00:00+09:00')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'refunded', amount_refunded: 9900 })
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, refunds: 9900 })
+})
+
 test('when a subscription ends unpaid, each invoice that is given up with it is told of', async () => {
   world = await openBillingWorld({ terms: { catchUpPeriods: 2 } })
   const { data } = await world.subscribe('acct_1')

@@ -222,7 +222,11 @@ export function openModelProvider(setting: {
   }
 
   /** Gives money back once per key. Undefined: it would be more than is left, or not from where we think it is. */
-  function giveBack(request: RefundRequest, pending: boolean): BookRefund | undefined {
+  function giveBack(
+    request: RefundRequest,
+    options: { late?: boolean; pending?: boolean },
+  ): BookRefund | undefined {
+    const { late = false, pending = false } = options
     const known = keys.get(request.key)
     if (known?.refund && now() < known.at + keyWindowMs) return known.refund
     const taken = book.findLast((one) => one.reference === request.payment.reference)
@@ -237,7 +241,7 @@ export function openModelProvider(setting: {
     }
     taken.refunds.push(refund)
     keys.set(request.key, { at: now(), refund })
-    if (!pending) notify('refund.succeeded', taken, false)
+    if (!pending) notify('refund.succeeded', taken, late)
     return refund
   }
 
@@ -255,12 +259,12 @@ export function openModelProvider(setting: {
   ): Promise<RefundOutcome> {
     if (fault === 'not_sent') return { kind: 'not_sent' }
     if (fault === 'explode') {
-      if (random.chance(0.5) && !mustNotAct(request.key)) giveBack(request, false)
+      if (random.chance(0.5) && !mustNotAct(request.key)) giveBack(request, {})
       explode(request.key)
     }
     if (fault === 'lost_request' || fault === 'error_before') return { kind: 'unknown' }
     if (fault === 'late_request') {
-      underWay.push(() => void (mustNotAct(request.key) || giveBack(request, false)))
+      underWay.push(() => void (mustNotAct(request.key) || giveBack(request, { late: true })))
       return { kind: 'unknown' }
     }
     if (fault === 'stall_before') await boundaries.stall()
@@ -270,7 +274,7 @@ export function openModelProvider(setting: {
     if (fault === 'declined' && !keys.has(request.key)) keys.set(request.key, { at: now() })
     if (isRefused(request.key)) return { kind: 'declined' }
 
-    const given = giveBack(request, fault === 'pending')
+    const given = giveBack(request, { pending: fault === 'pending', late: fault === 'stall_before' })
     if (fault === 'slow') boundaries.spend(20_000)
     if (fault === 'stall_after') await boundaries.stall()
     if (!given || fault === 'lost_answer' || fault === 'garbage') return { kind: 'unknown' }

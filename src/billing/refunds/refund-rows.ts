@@ -328,6 +328,8 @@ export type SettledRefund = {
   readonly stray: boolean
   /** What has gone back of the payment in all. */
   readonly refunded: bigint
+  /** What other refunds of it are still to give back. */
+  readonly refundPending: bigint
 }
 
 /** Ends a pending refund and its claim on the payment. Undefined: it had ended already. */
@@ -365,7 +367,7 @@ export async function endRefund(
       ...(end.status === 'succeeded' && { refunded: row('refunded', '+', ended.amount) }),
     }))
     .where('id', '=', ended.payment_id)
-    .returning(['subscription_id', 'stray', 'refunded'])
+    .returning(['subscription_id', 'stray', 'refunded', 'refund_pending'])
     .executeTakeFirstOrThrow()
   return {
     refundId,
@@ -376,6 +378,7 @@ export async function endRefund(
     amount: { minor: ended.amount, currency: ended.currency },
     stray: payment.stray,
     refunded: payment.refunded,
+    refundPending: payment.refund_pending,
   }
 }
 
@@ -397,7 +400,7 @@ export async function undoRefund(
     .updateTable('billing.payment')
     .set((row) => ({ refunded: row('refunded', '-', undone.amount) }))
     .where('id', '=', undone.payment_id)
-    .returning(['subscription_id', 'stray', 'refunded'])
+    .returning(['subscription_id', 'stray', 'refunded', 'refund_pending'])
     .executeTakeFirstOrThrow()
   return {
     refundId,
@@ -408,6 +411,7 @@ export async function undoRefund(
     amount: { minor: undone.amount, currency: undone.currency },
     stray: payment.stray,
     refunded: payment.refunded,
+    refundPending: payment.refund_pending,
   }
 }
 

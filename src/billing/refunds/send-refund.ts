@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BillingApp, BillingTx } from '../app.ts'
-import { insertEvents } from '../events/event-rows.ts'
+import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { setRefunded } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
 import { subtract } from '../money.ts'
@@ -8,9 +8,10 @@ import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts
 import { markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { RefundOutcome } from '../providers/port.ts'
 import { type RefundFailure, refundOnRecord } from './refund.ts'
+import { recordRefundElsewhere } from './refund-elsewhere.ts'
+import { refundEvent } from './refund-event.ts'
 import {
   endRefund,
-  insertForeignRefund,
   insertRefund,
   type LeasedRefund,
   parkRefund,
@@ -50,8 +51,8 @@ export async function sendRefundInTurn(
 type Found =
   | RefundOutcome
   | { kind: 'none_yet'; count: number; since: Date; checkAt: Date }
-  /** `elsewhere`: what the provider gave back of the payment without our asking. */
-  | { kind: 'never_arrived'; elsewhere: bigint }
+  /** `givenBack`: what the provider says went back of the payment in all. */
+  | { kind: 'never_arrived'; givenBack: bigint }
 
 /** A first send; where no clear answer comes it looks once. */
 async function sendFirst(app: BillingApp, refund: LeasedRefund): Promise<Found> {
@@ -68,7 +69,7 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
 
   const doubt = { sentAt: refund.sentAt!, noneCount: refund.noneCount, noneSince: refund.noneSince }
   const verdict = verdictOfNone(doubt, now, app.provider.guards.keyWindowMs)
-  if (verdict.kind === 'never_arrived') return { ...verdict, elsewhere: found.elsewhere }
+  if (verdict.kind === 'never_arrived') return { ...verdict, givenBack: found.givenBack }
   if (verdict.kind === 'wait') {
     return { kind: 'none_yet', count: verdict.noneCount, since: verdict.noneSince, checkAt: verdict.checkAt }
   }
@@ -88,15 +89,13 @@ function ask(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome> {
   })
 }
 
-type Looked = RefundOutcome | { kind: 'none'; elsewhere: bigint }
+type Looked = RefundOutcome | { kind: 'none'; givenBack: bigint }
 
 async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   const lookup = await app.provider.findPayment(refund.payment.reference)
   if (lookup.kind !== 'found') return { kind: 'unknown' }
   const found = refundOnRecord(lookup.payment, refund, refund.refunded)
-  return found.kind === 'none'
-    ? { ...found, elsewhere: lookup.payment.refunded.minor - refund.refunded }
-    : found
+  return found.kind === 'none' ? { ...found, givenBack: lookup.payment.refunded.minor } : found
 }
 
 async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
@@ -117,7 +116,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await fail(app, refundId, 'payment_disputed', now)
       return 'settled'
     case 'never_arrived':
-      await fail(app, refundId, 'never_arrived', now, outcome.elsewhere)
+      await fail(app, refundId, 'never_arrived', now, outcome.givenBack)
       return 'settled'
     case 'not_sent':
       // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line.
@@ -160,7 +159,7 @@ async function succeed(app: BillingApp, refundId: string, now: Date): Promise<vo
         to: refund.stray ? 'unclaimed' : 'refunds',
       },
     ])
-    await insertEvents(tx, now, [eventOf('refund.succeeded', refund)])
+    await insertEvents(tx, now, [refundEvent('refund.succeeded', refund)])
   })
 }
 
@@ -169,67 +168,38 @@ async function fail(
   refundId: string,
   code: RefundFailure,
   now: Date,
-  elsewhere = 0n,
+  givenBack = 0n,
 ): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
     if (!refund) return
     const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId))
-    // Nobody asks again for money that was taken for nothing, so this does, now that a new key may exist.
-    if (code === 'never_arrived' && refund.stray) await sendBackAnew(tx, now, refund, elsewhere)
+    const gone = code === 'never_arrived' ? await recordGone(tx, now, refund, givenBack) : []
     await insertEvents(tx, now, [
-      eventOf('refund.failed', refund, code),
-      ...(newDispute ? [eventOf('payment.disputed', refund)] : []),
+      refundEvent('refund.failed', refund, code),
+      ...(newDispute ? [refundEvent('payment.disputed', refund)] : []),
+      ...gone,
     ])
   })
 }
 
-/** What somebody gave back meanwhile is recorded first: the provider refuses to give it back a second time. */
-async function sendBackAnew(
+/**
+ * What went back of the payment without any refund of ours is recorded, unless others are on their way and the total
+ * may be theirs. Nobody asks again for money that was taken for nothing, so the rest of that is sent anew, now that a
+ * new key may exist.
+ */
+async function recordGone(
   tx: BillingTx,
   now: Date,
   refund: SettledRefund,
-  elsewhere: bigint,
-): Promise<void> {
+  givenBack: bigint,
+): Promise<NewEvent[]> {
   const { currency, minor } = refund.amount
-  if (elsewhere > 0n) {
-    const given = { ...refund, amount: { minor: elsewhere, currency } }
-    const refundId = await insertForeignRefund(tx, now, given)
-    const { accountId, amount } = given
-    await postTransfers(tx, now, [
-      { cause: `refund:${refundId}`, accountId, amount, from: 'provider', to: 'unclaimed' },
-    ])
-    await insertEvents(tx, now, [eventOf('refund.succeeded', { ...given, refundId })])
-  }
-  const left = { minor: minor - elsewhere, currency }
-  if (left.minor <= 0n) return
-  await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'stray' }, 0)
-}
-
-function eventOf(
-  type: 'refund.succeeded' | 'refund.failed' | 'payment.disputed',
-  refund: {
-    refundId: string
-    paymentId: string
-    invoiceId: string
-    accountId: string
-    subscriptionId: string
-    amount: { minor: bigint; currency: string }
-  },
-  code?: string,
-) {
-  return {
-    type,
-    accountId: refund.accountId,
-    subscriptionId: refund.subscriptionId,
-    data: {
-      refund_id: refund.refundId,
-      payment_id: refund.paymentId,
-      invoice_id: refund.invoiceId,
-      amount: Number(refund.amount.minor),
-      currency: refund.amount.currency,
-      ...(code !== undefined && { code }),
-    },
-  }
+  const gone = refund.refundPending === 0n ? givenBack - refund.refunded : 0n
+  const events = gone > 0n ? [await recordRefundElsewhere(tx, now, refund, { minor: gone, currency })] : []
+  const left = { minor: gone > 0n ? minor - gone : minor, currency }
+  if (refund.stray && left.minor > 0n)
+    await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'stray' }, 0)
+  return events
 }

@@ -5,7 +5,9 @@ import { postTransfers } from '../ledger/ledger-rows.ts'
 import { newsOfPayment } from '../payments/payment.ts'
 import { leaseAttempts, markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { ProviderPayment } from '../providers/port.ts'
-import { insertForeignRefund, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
+import { recordRefundElsewhere } from '../refunds/refund-elsewhere.ts'
+import { refundEvent } from '../refunds/refund-event.ts'
+import { type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { settleDecided, settlePayments } from './settle-payments.ts'
 
@@ -99,26 +101,16 @@ async function settleAfterwards(app: BillingApp, record: ProviderPayment): Promi
     // While a refund of ours is on its way the total may already hold it, so nothing is concluded from the total.
     const foreign = payment.refund_pending === 0n ? record.refunded.minor - known : 0n
     if (foreign > 0n) {
-      const amount = { minor: foreign, currency: payment.currency }
       const about = {
         paymentId: payment.id,
         invoiceId: payment.invoice_id,
         accountId: payment.account_id,
-        amount,
+        subscriptionId: payment.subscription_id,
+        stray: payment.stray,
+        refunded: known,
       }
-      const refundId = await insertForeignRefund(tx, now, about)
-      if (!payment.stray) await setRefunded(tx, payment.invoice_id, known + foreign)
-      await postTransfers(tx, now, [
-        {
-          cause: `refund:${refundId}`,
-          accountId: payment.account_id,
-          amount,
-          from: 'provider',
-          to: payment.stray ? 'unclaimed' : 'refunds',
-        },
-      ])
-      const settled = { ...about, refundId, subscriptionId: payment.subscription_id, stray: payment.stray }
-      events.push(refundEvent('refund.succeeded', { ...settled, refunded: known + foreign }))
+      const amount = { minor: foreign, currency: payment.currency }
+      events.push(await recordRefundElsewhere(tx, now, about, amount))
     }
     await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
     // Less than we know is a record from before a refund of ours. More, while one of ours is on its way, may be that one
@@ -147,19 +139,4 @@ async function reverseFailed(tx: BillingTx, record: ProviderPayment, now: Date):
     reversed.push(undone)
   }
   return reversed
-}
-
-function refundEvent(type: 'refund.succeeded' | 'refund.reversed', refund: SettledRefund): NewEvent {
-  return {
-    type,
-    accountId: refund.accountId,
-    subscriptionId: refund.subscriptionId,
-    data: {
-      refund_id: refund.refundId,
-      payment_id: refund.paymentId,
-      invoice_id: refund.invoiceId,
-      amount: Number(refund.amount.minor),
-      currency: refund.amount.currency,
-    },
-  }
 }
