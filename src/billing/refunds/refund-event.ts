@@ -1,17 +1,10 @@
 import type { NewEvent } from '../events/event-rows.ts'
-import type { Money } from '../money.ts'
+import type { SettledRefund } from './refund-rows.ts'
 
 /** What others are told about a refund. */
 export function refundEvent(
   type: 'refund.succeeded' | 'refund.failed' | 'refund.reversed' | 'payment.disputed',
-  refund: {
-    readonly refundId: string
-    readonly paymentId: string
-    readonly invoiceId: string
-    readonly accountId: string
-    readonly subscriptionId: string
-    readonly amount: Money
-  },
+  refund: Omit<SettledRefund, 'stray' | 'refunded' | 'refundPending'>,
   code?: string,
 ): NewEvent {
   return {

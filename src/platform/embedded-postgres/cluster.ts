@@ -1,11 +1,5 @@
-import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
-import { type Account, chooseAccount, isRoot, ownerOf } from './account.ts'
-import { type Binaries, type PlatformPackage, prepareBinaries } from './binaries.ts'
-import { type ClusterRecord, findRecord, recordPath, writeRecord } from './cluster-record.ts'
-import { createCluster } from './create-cluster.ts'
-import { chooseFolder } from './data-dir.ts'
+import type { Account } from './account.ts'
+import type { Binaries } from './binaries.ts'
 
 /** The database files of one data dir, and all it takes to serve them. */
 export type Cluster = {
@@ -14,79 +8,4 @@ export type Cluster = {
   readonly account: Account
   readonly binaries: Binaries
   readonly password: string
-}
-
-type Options = {
-  readonly platformPackage: PlatformPackage
-  readonly durable: boolean
-  readonly warn: (sentence: string) => void
-}
-
-/** Finds the cluster of a data dir, or makes it. Call it under the data dir's lock. */
-export async function openCluster(dataDir: string, options: Options): Promise<Cluster> {
-  const record = (await findRecord(dataDir)) ?? (await beginRecord(dataDir, options.warn))
-  const pgdata = resolve(dataDir, record.pgdata)
-  const account = await chooseAccount(dataDir, pgdata)
-  await refuseAnothersFiles(pgdata)
-  const version = await findVersion(pgdata)
-  if (version === null && record.created) throw new Error(missing(dataDir, pgdata))
-  if (version !== null && version !== '18') throw new Error(madeByAnotherVersion(pgdata, version))
-
-  const binaries = await prepareBinaries(account, dirname(pgdata), options.platformPackage)
-  const cluster = { dataDir, pgdata, account, binaries, password: record.password }
-  if (version === null) await createCluster(cluster, options.durable)
-  if (!record.created) await writeRecord(dataDir, { ...record, created: true })
-  return cluster
-}
-
-async function beginRecord(dataDir: string, warn: Options['warn']): Promise<ClusterRecord> {
-  const folder = await chooseFolder(dataDir, await chooseAccount(dataDir, null), warn)
-  const pgdata = join(folder, 'pgdata')
-  // Files without their record have a password nobody knows. They may matter to someone, so they are not touched.
-  if (await findVersion(pgdata)) throw new Error(recordMissing(dataDir, pgdata))
-
-  const password = randomBytes(24).toString('base64url')
-  const record = { pgdata: folder === dataDir ? 'pgdata' : pgdata, password, port: null, created: false }
-  await writeRecord(dataDir, record)
-  return record
-}
-
-/** The major version the files were made by; null when there are none. */
-async function findVersion(pgdata: string): Promise<string | null> {
-  try {
-    return (await readFile(join(pgdata, 'PG_VERSION'), 'utf8')).trim()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
-    throw error
-  }
-}
-
-async function refuseAnothersFiles(pgdata: string): Promise<void> {
-  const owner = await ownerOf(pgdata)
-  if (isRoot() || !owner || owner.uid === process.getuid!()) return
-  throw new Error(
-    `The database files in ${pgdata} belong to account ${owner.uid} and this process runs as account ` +
-      `${process.getuid!()}: run it as their owner or as root, or set DATABASE_URL.`,
-  )
-}
-
-function missing(dataDir: string, pgdata: string): string {
-  return (
-    `The database files of ${dataDir} were in ${pgdata} and are not there any more: put them back, ` +
-    `or delete ${recordPath(dataDir)} to begin with an empty database.`
-  )
-}
-
-function recordMissing(dataDir: string, pgdata: string): string {
-  return (
-    `There are database files in ${pgdata} but ${recordPath(dataDir)}, which holds their password, is missing: ` +
-    'put it back, or move the files away to begin with an empty database.'
-  )
-}
-
-function madeByAnotherVersion(pgdata: string, version: string): string {
-  return (
-    `The database files in ${pgdata} were made by PostgreSQL ${version} and this release brings PostgreSQL 18: ` +
-    'serve them with their own version and set DATABASE_URL to it.'
-  )
 }
