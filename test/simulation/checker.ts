@@ -241,7 +241,7 @@ function acknowledgedBy(facts: Facts, entry: RequestEntry, data: any): string | 
         ? undefined
         : 'the grant is missing'
     case '/resume': {
-      const later = laterOf(facts, entry, '/cancel', data.subscription_id)
+      const later = laterOf(facts, deedOf(facts, entry), '/cancel', data.subscription_id)
       return !later && subscription?.status === 'canceled' && subscription.cancel_code === 'requested'
         ? 'it ended as if it had not been resumed'
         : undefined
@@ -276,6 +276,12 @@ function acknowledgedBy(facts: Facts, entry: RequestEntry, data: any): string | 
     default:
       return undefined
   }
+}
+
+/** A repeat tells once more of what the first request with its key did. */
+function deedOf({ requests }: Facts, entry: RequestEntry): RequestEntry {
+  if (!entry.answer?.replayed) return entry
+  return requests.find(({ path, key }) => path === entry.path && key === entry.key) ?? entry
 }
 
 /** A request of that kind about the same subscription that may have worked at the same time or later. */
@@ -546,7 +552,13 @@ function cancellationHolds(facts: Facts): string[] {
       ? []
       : facts.asked.filter(
           ({ key, step }) =>
-            (step > entry.step || (step === entry.step && isAlone(facts, entry))) && own.has(key),
+            (step > entry.step || (step === entry.step && isAlone(facts, entry))) &&
+            own.has(key) &&
+            // A period that was over by then is owed, and may be collected late.
+            !facts.invoices.some(
+              ({ id: invoiceId, period_end }) =>
+                invoiceId === own.get(key)!.invoice_id && period_end.getTime() <= endsAt + 60_000,
+            ),
         )
     if (data.status === 'canceled' && asked.length > 0) found.push(`${id}: money was asked for after its end`)
     const after = facts.periods.filter(
