@@ -29,13 +29,9 @@ export type QueueWorker = { stop(): Promise<void> }
 export function startQueueWorker(options: WorkerOptions): QueueWorker {
   const stopping = new AbortController()
   // The queue's library cannot read bigint ids, so it has connections of its own.
-  const pool = openPool({
-    url: options.url,
-    max: 4,
-    name: 'rankledger queue',
-    plainTypes: true,
-    onError() {},
-  })
+  const pool = releasingOnce(
+    openPool({ url: options.url, max: 4, name: 'rankledger queue', plainTypes: true, onError() {} }),
+  )
   const running = (async () => {
     while (!stopping.signal.aborted) {
       try {
@@ -57,6 +53,32 @@ export function startQueueWorker(options: WorkerOptions): QueueWorker {
     },
   }
 }
+
+/**
+ * The library gives the connection it listens on back twice when that breaks while it stops. The pool throws at the
+ * second time, where nobody catches it, and the process would end; here the second time counts for nothing.
+ */
+function releasingOnce(pool: pg.Pool): pg.Pool {
+  const connect = pool.connect.bind(pool)
+  const connectOnce = (callback?: Connected) => {
+    if (callback === undefined) return connect()
+    return connect((error, client, release) => {
+      let released = false
+      callback(error, client, (reason) => {
+        if (released) return
+        released = true
+        release(reason)
+      })
+    })
+  }
+  return Object.assign(pool, { connect: connectOnce as typeof pool.connect })
+}
+
+type Connected = (
+  error: Error | undefined,
+  client: pg.PoolClient | undefined,
+  release: (reason?: Error | boolean) => void,
+) => void
 
 /** From taking the session lock to losing it, or to being asked to stop. */
 async function workOneLease(options: WorkerOptions, pool: pg.Pool, stopping: AbortSignal): Promise<void> {

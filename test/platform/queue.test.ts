@@ -155,11 +155,19 @@ test('a job that kills its worker every time ends as a dead job', async () => {
   await db()
     .transaction()
     .execute((tx) => enqueue(tx, 'test.poison', { id: 'x' }, { maxAttempts: 2 }))
-  for (let round = 0; round < 12 && (await listDeadJobs(db(), 10)).length === 0; round++) {
-    const victim = startProcess(0)
-    await new Promise((resolve) => victim.on('exit', resolve))
-    await expect.poll(() => freeDeadWorkers(world.app.pool), { timeout: 60_000, interval: 100 }).toBe(1)
-    await world.query('update graphile_worker._private_jobs set run_at = now()')
+  let victim = startProcess(0)
+  let victims = 1
+  // Looked for all the time, as every process of the service does: a question that was under way when its process died
+  // may take the job up once more.
+  const lookAfter = async () => {
+    await freeDeadWorkers(world.app.pool)
+    await world.query('update graphile_worker._private_jobs set run_at = now() where locked_at is null')
+    if (victim.signalCode === 'SIGKILL') {
+      victim = startProcess(0)
+      victims++
+    }
+    return (await listDeadJobs(db(), 10)).length
   }
-  expect(await listDeadJobs(db(), 10)).toHaveLength(1)
+  await expect.poll(lookAfter, { timeout: 170_000, interval: 200 }).toBe(1)
+  expect(victims).toBeGreaterThan(2)
 })

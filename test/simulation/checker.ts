@@ -518,12 +518,20 @@ function changesItsMind(name: string, begun: RequestEntry, entries: readonly Req
   for (const entry of entries) {
     if (entry.step <= lastStepOf(begun) || entry.answer === null) continue
     const code = errorCodeOf(entry)
-    if (fresh.has(code ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun)))
+    const mayBeFree = entries.some((one) => one !== entry && mayHaveFreedBefore(entry, begun, one))
+    if (!mayBeFree && (fresh.has(code ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun))))
       return [`${name}: #${entry.step} began anew after #${begun.step}`]
     // An answer that is not kept frees the key.
     if (code !== undefined && code !== 'request_in_progress' && entry.answer.status !== 500) return []
   }
   return []
+}
+
+/** Where requests take time, one that nobody saw answered, or that overlaps, may have been the one that freed the key. */
+function mayHaveFreedBefore(entry: RequestEntry, begun: RequestEntry, one: RequestEntry): boolean {
+  if (!one.ended || one.step <= begun.step || one.step >= lastStepOf(entry)) return false
+  const code = errorCodeOf(one)
+  return one.answer === null || (code !== undefined && code !== 'request_in_progress')
 }
 
 function cancellationHolds(facts: Facts): string[] {
