@@ -114,7 +114,7 @@ function createIndex() {
   }
 
   const add = (spelling: string) => {
-    const bytes = Buffer.from(spelling)
+    const bytes = ownBytes(spelling)
     const { anchor, hash } = rarestWindow(bytes, buckets)
     const bucket = buckets.get(hash)
     if (bucket) bucket.push({ bytes, anchor, hash })
@@ -166,6 +166,13 @@ const topWeight = Array.from({ length: shortestSecret }).reduce<number>(
 
 function slot(hash: number, size: number): number {
   return (hash ^ (hash >>> 15)) & (size - 1)
+}
+
+/** In memory of its own: a slice of Node's shared pool would keep eight kilobytes alive with every value. */
+function ownBytes(text: string): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
+  bytes.write(text)
+  return bytes
 }
 
 function* windowHashes(bytes: Uint8Array): Generator<number> {
