@@ -52,6 +52,10 @@ beforeAll(async () => {
           const id = `deed_${name}_${randomBytes(4).toString('hex')}`
           if (name === 'refused') throw new Refusal('conflict', 'not_now', 'Not now.')
           await sql`insert into public.deed (id) values (${id})`.execute(tx)
+          if (name === 'cut at its commit') {
+            const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tx)
+            await world.query('select pg_terminate_backend($1, 5000)', [rows[0]!.pid])
+          }
           return id
         },
         async (id) => {
@@ -177,6 +181,24 @@ test('a fault is never frozen: the repeat goes on with the recorded deed', async
   })
   expect((await deed('fault', 'k9')).status).toBe(500)
   expect(await deed('fault', 'k9')).toMatchObject({ status: 201, json: { data: { made: 2 } } })
+})
+
+test('while the database is away a deed that had begun is never called undone', async () => {
+  const gone = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+  outcomes.set('cut', async (times) => {
+    if (times <= 2) throw gone
+    return { status: 201, data: { id: 'x', made: times } }
+  })
+  const unknown = { status: 500, json: { error: { code: 'internal_error', type: 'OutcomeUnknown' } } }
+  expect(await deed('cut', 'k-cut')).toMatchObject(unknown)
+  expect(await deed('cut', 'k-cut')).toMatchObject(unknown)
+  expect(await deed('cut', 'k-cut')).toMatchObject({ status: 201, json: { data: { made: 3 } } })
+
+  outcomes.set('cut without a key', async () => {
+    throw gone
+  })
+  expect(await deed('cut without a key', undefined)).toMatchObject(unknown)
+  expect(await deed('cut at its commit', 'k-commit')).toMatchObject(unknown)
 })
 
 test('when the first process died, the repeat is told to wait until its lease ends, then continues', async () => {

@@ -804,12 +804,17 @@ function statesAgree({ subscriptions, invoices, periods, methods }: Facts): stri
   return found
 }
 
+/** The database went away under a request that had begun: the one honest answer is that nobody knows. */
+function isOutcomeUnknown(text: string): boolean {
+  return JSON.parse(text).error?.type === 'OutcomeUnknown'
+}
+
 function answersAreKnown({ requests, deliveries, outages }: Facts): string[] {
   const away = outages ? ['provider_unavailable', 'service_unavailable'] : ['provider_unavailable']
   const strange = requests.filter((entry) => {
     const { answer } = entry
     if (!answer) return false
-    if (answer.status === 500) return !entry.exploded
+    if (answer.status === 500) return !entry.exploded && !(outages && isOutcomeUnknown(answer.text))
     if (answer.status === 502) return errorCodeOf(entry) !== 'provider_error'
     if (answer.status === 503) return !away.includes(errorCodeOf(entry) ?? '')
     // A request to turn the clock may come late, when the clock has passed its target.

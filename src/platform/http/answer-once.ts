@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Db, Tx } from '../db.ts'
+import { type Db, isDatabaseUnavailable, type Tx } from '../db.ts'
 import {
   type Answer,
   endLease,
@@ -34,17 +34,49 @@ export async function answerOnce<T extends IdempotencyTables>(
   finish: (intent: string) => Promise<{ status: number; data: unknown }>,
 ): Promise<never> {
   const key = readKey(request.headers['idempotency-key'])
-  if (key === undefined) {
-    const intent = await context.db.transaction().execute(begin)
+  // From here on the intent may be there, whatever becomes of the connection that commits it.
+  let begun = false
+  const beginKnowingly = async (tx: Tx<T>) => {
+    const intent = await begin(tx)
+    begun = true
+    return intent
+  }
+  const use: OnceKey | undefined = key === undefined ? undefined : onceKey(context, request, key)
+  try {
+    if (use) return await answerUnderKey(context, use, request, reply, beginKnowingly, finish)
+    const intent = await context.db.transaction().execute(beginKnowingly)
     const { status, data } = await finish(intent)
     return sent(reply.code(status).send(envelope(data)))
+  } catch (error) {
+    throw begun ? unknownIfAway(error) : error
   }
+}
 
-  const use: OnceKey = {
-    scope: scopeOf(request),
-    key,
-    fingerprints: fingerprintsOf(context.keys, request.body),
+/** The database went away after the work had begun. To call it undone would invite the caller to ask for it anew. */
+class OutcomeUnknown extends Error {
+  override readonly name = 'OutcomeUnknown'
+
+  constructor(options: ErrorOptions) {
+    super('The work was begun, and nobody could be told how it ended.', options)
   }
+}
+
+function unknownIfAway(error: unknown): unknown {
+  return isDatabaseUnavailable(error) ? new OutcomeUnknown({ cause: error }) : error
+}
+
+function onceKey<T>(context: OnceContext<T>, request: FastifyRequest, key: string): OnceKey {
+  return { scope: scopeOf(request), key, fingerprints: fingerprintsOf(context.keys, request.body) }
+}
+
+async function answerUnderKey<T extends IdempotencyTables>(
+  context: OnceContext<T>,
+  use: OnceKey,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  begin: (tx: Tx<T>) => Promise<string>,
+  finish: (intent: string) => Promise<{ status: number; data: unknown }>,
+): Promise<never> {
   const claim = await context.db
     .transaction()
     .execute((tx) => once(tx, use, context.now, context.leaseMs, () => begin(tx)))
@@ -52,7 +84,11 @@ export async function answerOnce<T extends IdempotencyTables>(
     reply.header('idempotent-replayed', 'true')
     return sent(sendBytes(reply, claim.answer))
   }
-  const answer = await finishOnce(context.db, use, request, reply, () => finish(claim.intent))
+  const answer = await finishOnce(context.db, use, request, reply, () => finish(claim.intent)).catch(
+    (error) => {
+      throw unknownIfAway(error)
+    },
+  )
   if (claim.kind === 'continue') reply.header('idempotent-replayed', 'true')
   return sent(sendBytes(reply, answer))
 }
