@@ -53,6 +53,8 @@ test('a cancel at a thousand offsets around the billing date: what was canceled 
     const boundary = nextMonth + n * apartMs
     // From 90 s before to 90 s after, so that both sides of the one minute's lead are among them.
     world.skipTo(new Date(boundary + (n - 500) * 180))
+    // Both at once, and now and then the sweep well ahead: on some machines one of them wins every time.
+    if (n % 10 === 9) await world.runDue()
     const [answer] = await Promise.all([world.post('/cancel', { subscription_id: id }), world.runDue()])
     world.skipTo(new Date(boundary + 100_000))
     await world.runDue()
