@@ -21,7 +21,7 @@ import { type Metrics, openMetrics } from './platform/metrics.ts'
 import { migrate } from './platform/migrate.ts'
 import { type Fence, migrateQueue } from './platform/queue.ts'
 import { openRateLimiter, type RateLimiter } from './platform/rate-limit.ts'
-import { openVault, type Vault, type VaultKey } from './platform/vault.ts'
+import { openVault, type VaultKey, watchfulVault } from './platform/vault.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
 
@@ -179,22 +179,6 @@ function openProvider(config: Config, sandboxUrl: string | undefined, metrics: M
       metrics.providerCalls.set({ state: 'waiting' }, waiting)
     },
   })
-}
-
-/** Whatever passes through the vault is a secret of this process, so the log's last stage learns it. */
-function watchfulVault(vault: Vault, secrets: SecretSet): Vault {
-  return {
-    ...vault,
-    seal(text, row) {
-      secrets.addPassing(text)
-      return vault.seal(text, row)
-    },
-    open(sealed, row) {
-      const text = vault.open(sealed, row)
-      secrets.addPassing(text)
-      return text
-    },
-  }
 }
 
 function termsOf(

@@ -1,11 +1,8 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { openEmbeddedPostgres } from '../src/platform/embedded-postgres/embedded-postgres.ts'
 import { migrate } from '../src/platform/migrate.ts'
 import { migrateQueue } from '../src/platform/queue.ts'
+import { openThrowawayServer } from './throwaway-server.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -16,24 +13,15 @@ declare module 'vitest' {
 
 /** Starts one real PostgreSQL for the whole run, with a migrated template that test files copy in milliseconds. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-test-'))
-  const server = await openEmbeddedPostgres({
-    dataDir,
-    // Nothing here outlives the run, so nothing here waits for the disk.
-    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '400' },
-  })
-  const stop = async () => {
-    await server.close()
-    rmSync(dataDir, { recursive: true, force: true })
-  }
+  const server = await openThrowawayServer('test', { max_connections: '400' })
   try {
     await makeTemplate(server.url)
   } catch (error) {
-    await stop()
+    await server.close()
     throw error
   }
   project.provide('postgresUrl', server.url)
-  return stop
+  return server.close
 }
 
 async function makeTemplate(url: string): Promise<void> {

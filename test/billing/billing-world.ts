@@ -1,18 +1,16 @@
-import { randomBytes } from 'node:crypto'
-import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
+import type { BillingTerms } from '../../src/billing/app.ts'
 import { nextDue, runDue } from '../../src/billing/due.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
 import { billingRoutes } from '../../src/billing/routes.ts'
-import type { BillingTables } from '../../src/billing/tables.ts'
 import { openAccess, type Scope, scopes } from '../../src/platform/access.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { openDb, openPool } from '../../src/platform/db.ts'
+import { openPool } from '../../src/platform/db.ts'
 import { buildHttp } from '../../src/platform/http/http.ts'
 import { openRateLimiter } from '../../src/platform/rate-limit.ts'
 import { newToken } from '../../src/platform/token.ts'
 import { insertToken } from '../../src/platform/token-rows.ts'
-import { openVault } from '../../src/platform/vault.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
+import { billingOn } from './scripted-billing.ts'
 import { scriptedProvider } from './scripted-provider.ts'
 
 export type BillingWorld = Awaited<ReturnType<typeof openBillingWorld>>
@@ -35,28 +33,7 @@ export async function openBillingWorld(options: { now?: string; terms?: Partial<
     },
   })
   const script = scriptedProvider()
-  const key = { version: 1, key: randomBytes(32) }
-  const app: BillingApp = {
-    db: openDb<BillingTables>(pool),
-    pool,
-    clock,
-    provider: script.provider,
-    vault: openVault([key]),
-    fence: async () => {},
-    terms: {
-      sandbox: true,
-      timeZone: 'Asia/Seoul',
-      cancelLeadSeconds: 60,
-      dunningDays: [1, 3, 5, 7],
-      catchUpPeriods: 1,
-      answerWithinMs: 15_000,
-      providerTimeoutMs: 3_000,
-      webhookSecrets: [],
-      hintSecret: undefined,
-      vaultKeys: [key],
-      ...options.terms,
-    },
-  }
+  const app = billingOn(pool, clock, script.provider, options.terms)
   await seedPlans(app)
   const faults: unknown[] = []
   const http = buildHttp({

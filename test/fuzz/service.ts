@@ -6,11 +6,11 @@ import { type App, openApp } from '../../src/app.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Scope, scopes } from '../../src/platform/access.ts'
-import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
 import { openReadiness } from '../../src/platform/http/readiness.ts'
 import { newToken } from '../../src/platform/token.ts'
 import { insertToken } from '../../src/platform/token-rows.ts'
 import { buildServer } from '../../src/server.ts'
+import { openThrowawayServer } from '../throwaway-server.ts'
 
 export type Grant = { scopes?: readonly Scope[]; workspace?: string | null; account?: string | null }
 
@@ -75,17 +75,9 @@ export async function openService(databaseUrl: string, logLevel = 'silent'): Pro
 
 /** A PostgreSQL that is thrown away, for commands that run outside the test runner. */
 export async function openThrowawayDatabase(): Promise<{ url: string; close(): Promise<void> }> {
-  const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-fuzz-pg-'))
-  const embedded = await openEmbeddedPostgres({
-    dataDir,
-    settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', jit: 'off' },
-  })
-  const close = async () => {
-    await embedded.close()
-    rmSync(dataDir, { recursive: true, force: true })
-  }
+  const { url, close } = await openThrowawayServer('fuzz-pg', { jit: 'off' })
   // A run that is broken off leaves no server behind.
   for (const signal of ['SIGINT', 'SIGTERM'] as const)
     process.once(signal, () => void close().finally(() => process.exit(1)))
-  return { url: embedded.url, close }
+  return { url, close }
 }

@@ -1,12 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
-import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
 import { migrate } from '../../src/platform/migrate.ts'
 import { migrateQueue } from '../../src/platform/queue.ts'
 import { databaseUrl } from '../postgres.ts'
+import { openThrowawayServer } from '../throwaway-server.ts'
 import { cutOrders, explore, type Shape, survey } from './explore.ts'
 import { type Grain, type Order, readOrder, threeSwitches } from './orders.ts'
 import type { Pair } from './pair.ts'
@@ -35,11 +32,7 @@ if (unknown.length > 0 || (values.order !== undefined && positionals.length !== 
 const grains: Grain[] = values.grain === undefined ? ['cuts', 'statements'] : [values.grain as Grain]
 
 const lanes = 2
-const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-interleavings-'))
-const server = await openEmbeddedPostgres({
-  dataDir,
-  settings: { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' },
-})
+const server = await openThrowawayServer('interleavings')
 const tasks = allPairs
   .filter(({ name }) => positionals.length === 0 || positionals.includes(name))
   .flatMap((pair) => grains.map((grain) => ({ pair, grain })))
@@ -48,7 +41,6 @@ try {
   await Promise.all(Array.from({ length: Math.min(lanes, tasks.length) }, (_, at) => runLane(`lane_${at}`)))
 } finally {
   await server.close()
-  rmSync(dataDir, { recursive: true, force: true })
 }
 process.exitCode = failed ? 1 : 0
 

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { saveAccount } from '../../src/billing/accounts/save-account.ts'
 import type { BillingApp } from '../../src/billing/app.ts'
@@ -20,7 +19,7 @@ import { buildHttp, type Http } from '../../src/platform/http/http.ts'
 import { openRateLimiter } from '../../src/platform/rate-limit.ts'
 import { newToken } from '../../src/platform/token.ts'
 import { insertToken } from '../../src/platform/token-rows.ts'
-import { openVault } from '../../src/platform/vault.ts'
+import { billingOn } from '../billing/scripted-billing.ts'
 import { scriptedProvider } from '../billing/scripted-provider.ts'
 import type { Sides } from './run-order.ts'
 import { openSide, type Side } from './stepper.ts'
@@ -81,27 +80,7 @@ export async function openStage(url: string): Promise<Stage> {
   let now = new Date(start)
   const clock: Clock = Object.assign(() => now, { sync: async () => {}, moveTo: async () => {} })
   const script = scriptedProvider()
-  const key = { version: 1, key: randomBytes(32) }
-  const app: BillingApp = {
-    db: openDb<BillingTables>(pool),
-    pool,
-    clock,
-    provider: script.provider,
-    vault: openVault([key]),
-    fence: async () => {},
-    terms: {
-      sandbox: true,
-      timeZone: 'Asia/Seoul',
-      cancelLeadSeconds: 60,
-      dunningDays: [1, 3, 5, 7],
-      catchUpPeriods: 1,
-      answerWithinMs: 15_000,
-      providerTimeoutMs: 3_000,
-      webhookSecrets: [],
-      hintSecret: undefined,
-      vaultKeys: [key],
-    },
-  }
+  const app = billingOn(pool, clock, script.provider)
   await seedPlans(app)
   const token = newToken('test')
   const grant = { name: 'test', scopes, workspace: null, account: '*', createdAt: now, expiresAt: null }

@@ -240,7 +240,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'an invoice shows only its last refund',
-    file: 'src/billing/refunds/send-refund.ts',
+    file: 'src/billing/refunds/book-refund.ts',
     from: 'setRefunded(tx, refund.invoiceId, refund.refunded)',
     to: 'setRefunded(tx, refund.invoiceId, refund.amount.minor)',
   },

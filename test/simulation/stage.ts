@@ -19,7 +19,7 @@ import { migrateQueue } from '../../src/platform/queue.ts'
 import { openRateLimiter } from '../../src/platform/rate-limit.ts'
 import { newToken } from '../../src/platform/token.ts'
 import { insertToken } from '../../src/platform/token-rows.ts'
-import { openVault, type Vault } from '../../src/platform/vault.ts'
+import { openVault, watchfulVault } from '../../src/platform/vault.ts'
 import {
   type Boundaries,
   type DeathPlace,
@@ -116,7 +116,7 @@ export async function openStage(serverUrl: string): Promise<Stage> {
     sync: async () => {},
     moveTo: async () => {},
   })
-  const vault = watchful(openVault([vaultKey]), output.secrets)
+  const vault = watchfulVault(openVault([vaultKey]), output.secrets)
   const openService = async (name: string, at: number): Promise<Service> => {
     const process: Process = {
       name,
@@ -184,22 +184,6 @@ export async function openStage(serverUrl: string): Promise<Stage> {
 /** The provider changes with every run; the processes stay. */
 function followed(provider: () => Provider): Provider {
   return new Proxy({} as Provider, { get: (_, name) => provider()[name as keyof Provider] })
-}
-
-/** As the service itself does: what passes through the vault is a secret that the log's last stage learns. */
-function watchful(vault: Vault, secrets: { addPassing(value: string): boolean }): Vault {
-  return {
-    ...vault,
-    seal(text, row) {
-      secrets.addPassing(text)
-      return vault.seal(text, row)
-    },
-    open(sealed, row) {
-      const text = vault.open(sealed, row)
-      secrets.addPassing(text)
-      return text
-    },
-  }
 }
 
 /** The processes' log, caught as bytes. */

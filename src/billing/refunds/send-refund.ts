@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
-import { setRefunded } from '../invoices/invoice-rows.ts'
-import { postTransfers } from '../ledger/ledger-rows.ts'
 import { subtract } from '../money.ts'
 import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts'
 import { markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { RefundOutcome } from '../providers/port.ts'
+import { bookRefund } from './book-refund.ts'
 import { type RefundFailure, refundOnRecord } from './refund.ts'
 import { recordRefundElsewhere } from './refund-elsewhere.ts'
 import { refundEvent } from './refund-event.ts'
@@ -149,17 +148,7 @@ async function succeed(app: BillingApp, refundId: string, now: Date): Promise<vo
     await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'succeeded' })
     if (!refund) return
-    if (!refund.stray) await setRefunded(tx, refund.invoiceId, refund.refunded)
-    await postTransfers(tx, now, [
-      {
-        cause: `refund:${refundId}`,
-        accountId: refund.accountId,
-        amount: refund.amount,
-        from: 'provider',
-        to: refund.stray ? 'unclaimed' : 'refunds',
-      },
-    ])
-    await insertEvents(tx, now, [refundEvent('refund.succeeded', refund)])
+    await insertEvents(tx, now, [await bookRefund(tx, now, refund)])
   })
 }
 

@@ -1,0 +1,19 @@
+import type { BillingTx } from '../app.ts'
+import type { NewEvent } from '../events/event-rows.ts'
+import { setRefunded } from '../invoices/invoice-rows.ts'
+import { postTransfers } from '../ledger/ledger-rows.ts'
+import { refundEvent } from './refund-event.ts'
+import type { SettledRefund } from './refund-rows.ts'
+
+/** Money that went back, in invoice totals and ledger. The caller tells of the event. */
+export async function bookRefund(
+  tx: BillingTx,
+  now: Date,
+  refund: Omit<SettledRefund, 'refundPending'>,
+): Promise<NewEvent> {
+  const { refundId, accountId, amount, stray } = refund
+  if (!stray) await setRefunded(tx, refund.invoiceId, refund.refunded)
+  const to = stray ? 'unclaimed' : 'refunds'
+  await postTransfers(tx, now, [{ cause: `refund:${refundId}`, accountId, amount, from: 'provider', to }])
+  return refundEvent('refund.succeeded', refund)
+}

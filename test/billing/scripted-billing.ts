@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto'
+import type pg from 'pg'
+import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
+import type { Provider } from '../../src/billing/providers/port.ts'
+import type { BillingTables } from '../../src/billing/tables.ts'
+import type { Clock } from '../../src/platform/clock.ts'
+import { openDb } from '../../src/platform/db.ts'
+import { openVault } from '../../src/platform/vault.ts'
+
+/** Billing on a database, with a clock and a provider that a test holds in its hands. */
+export function billingOn(
+  pool: pg.Pool,
+  clock: Clock,
+  provider: Provider,
+  terms: Partial<BillingTerms> = {},
+): BillingApp {
+  const key = { version: 1, key: randomBytes(32) }
+  return {
+    db: openDb<BillingTables>(pool),
+    pool,
+    clock,
+    provider,
+    vault: openVault([key]),
+    fence: async () => {},
+    terms: {
+      sandbox: true,
+      timeZone: 'Asia/Seoul',
+      cancelLeadSeconds: 60,
+      dunningDays: [1, 3, 5, 7],
+      catchUpPeriods: 1,
+      answerWithinMs: 15_000,
+      providerTimeoutMs: 3_000,
+      webhookSecrets: [],
+      hintSecret: undefined,
+      vaultKeys: [key],
+      ...terms,
+    },
+  }
+}
