@@ -109,14 +109,15 @@ export function openBook(pool: pg.Pool) {
       )
     },
 
-    /** The payment as JSON text. */
-    async find(referenceOrId: string): Promise<string | undefined> {
-      const { rows } = await pool.query<{ payment: string }>({
+    /** The payment as JSON text, and the billing key it was asked of. */
+    async find(referenceOrId: string): Promise<{ payment: string; billingKey: string } | undefined> {
+      const { rows } = await pool.query<{ payment: string; billingKey: string }>({
         name: 'sandbox-find',
-        text: 'select sandbox.render_payment(p)::text as payment from sandbox.find_payment($1) as p',
+        text: `select sandbox.render_payment(p)::text as payment, p.billing_key as "billingKey"
+               from sandbox.find_payment($1) as p`,
         values: [referenceOrId],
       })
-      return rows[0]?.payment
+      return rows[0]
     },
 
     async listOldestFirst(

@@ -66,9 +66,9 @@ export function chargeRoutes(http: Http, desk: Desk): void {
   )
   http.get('/v1/charges/:name', { ...common, schema: { params: Named } }, async (request, reply) => {
     if (await lookupFails(desk, request.params.name)) return breakDown(reply)
-    const payment = await desk.book.find(request.params.name)
-    if (payment === undefined) throw refuse('charge_not_found')
-    return sendJson(reply, 200, payment)
+    const found = await desk.book.find(request.params.name)
+    if (!found) throw refuse('charge_not_found')
+    return sendJson(reply, 200, withCard(found.payment, findCard(found.billingKey)!))
   })
   http.get('/v1/charges', { ...common, schema: { querystring: Listing } }, async (request, reply) => {
     if (await lookupFails(desk, 'list')) return breakDown(reply)
@@ -131,7 +131,7 @@ async function charge(desk: Desk, request: FastifyRequest, reply: FastifyReply, 
   const entered = await enter(desk, request, key, slowMs, (keyed) =>
     desk.book.charge(keyed, entry, faults.duplicate_references ?? false, notice),
   )
-  return answer(desk, request, reply, entered, mishap)
+  return answer(desk, request, reply, { ...entered, answer: withCard(entered.answer, card) }, mishap)
 }
 
 async function refund(
@@ -247,8 +247,17 @@ function withWrongAmount(text: string): string {
   return JSON.stringify({ ...body, amount: body.amount + 1 })
 }
 
-function billingKeyBody(billingKey: string, { brand, last4, expires }: TestCard) {
-  return { billing_key: billingKey, card: { brand, last4, expires } }
+/** A payment of the book, which knows only the billing key, with what may be shown of its card. */
+function withCard(payment: string, card: TestCard): string {
+  return payment.replace(/}$/, `,"card":${JSON.stringify(shownOf(card))}}`)
+}
+
+function billingKeyBody(billingKey: string, card: TestCard) {
+  return { billing_key: billingKey, card: shownOf(card) }
+}
+
+function shownOf({ brand, last4, expires }: TestCard) {
+  return { brand, last4, expires }
 }
 
 async function listCharges(desk: Desk, query: Static<typeof Listing>) {

@@ -53,18 +53,20 @@ test('each test card of the sandbox does to a subscription what its name says', 
     'bk_test_timeout_after_charge',
   ]) {
     const { status, body } = await subscribe(card)
-    answers.push([card, status, body.error?.code, body.error?.details?.[0]?.code].filter(Boolean).join(' '))
+    const { error, data } = body
+    const told = [error?.code, error?.details?.[0]?.code, data?.payment_method?.last4]
+    answers.push([card, status, ...told].filter(Boolean).join(' '))
   }
   expect(answers).toEqual([
-    'bk_test_ok 201',
-    'ak_test_ok 201',
+    'bk_test_ok 201 4242',
+    'ak_test_ok 201 4242',
     'bk_test_insufficient_funds 402 payment_declined insufficient_funds',
     'bk_test_stolen 402 payment_declined lost_or_stolen',
     'bk_test_expired 402 payment_declined expired_card',
-    'bk_test_slow 201',
+    'bk_test_slow 201 7726',
     'bk_test_nobody 422 billing_key_invalid',
     'ak_test_nobody 422 billing_key_invalid',
-    'bk_test_timeout_after_charge 201',
+    'bk_test_timeout_after_charge 201 0005',
   ])
 })
 

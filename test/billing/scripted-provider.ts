@@ -182,6 +182,7 @@ function paymentOf(record: Record_): ProviderPayment {
     refunded: { minor: refundedOf(record), currency: record.amount.currency },
     refunds: record.refunds.map((refund) => ({ ...refund })),
     disputed: record.disputed,
+    card,
     at: new Date(),
   }
 }

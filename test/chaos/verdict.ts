@@ -86,6 +86,7 @@ async function readBook(query: Query): Promise<BookCharge[]> {
   return charges.map((charge) => ({
     reference: charge.reference,
     accountId: charge.account_id,
+    card: null,
     amount: { minor: charge.amount, currency: charge.currency },
     at: charge.created_at.getTime(),
     status: charge.status,

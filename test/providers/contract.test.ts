@@ -75,6 +75,12 @@ const simulators: Record<string, () => Promise<Simulated>> = {
   },
 }
 
+const cardShape = {
+  brand: expect.any(String),
+  last4: expect.stringMatching(/^\d{4}$/),
+  expires: expect.any(String),
+}
+
 describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => {
   let simulated: Simulated
   let provider: Provider
@@ -124,6 +130,7 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
           amount: won(9900n),
           refunded: won(0n),
           declineCode: null,
+          card: cardShape,
         },
       })
       expect(await simulated.taken(request.key)).toEqual({ times: 1, amount: 9900n, refunded: 0n })
@@ -293,6 +300,7 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
         payment: {
           refunded: won(900n),
           refunds: [{ reference: refund.key, amount: won(900n), status: 'succeeded' }],
+          card: cardShape,
         },
       })
       expect(await provider.findPayment(newReference('pay'))).toEqual({ kind: 'none' })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { isCurrency } from '../../src/billing/money.ts'
 import { currencies } from '../../src/sandbox/currencies.ts'
-import type { Faults } from '../../src/sandbox/faults.ts'
+import { type Faults, openFaultDesk } from '../../src/sandbox/faults.ts'
 import { openProviderWorld, type ProviderWorld } from './open-provider.ts'
 
 let world: ProviderWorld
@@ -293,6 +293,30 @@ describe('faults', () => {
       statuses.push((await charge({ reference: `seeded_${faults.seed}_${n}` })).status)
     return statuses
   }
+
+  test('what was read while they were being set does not undo them', async () => {
+    let letGo = () => {}
+    const held = new Promise<void>((resolve) => {
+      letGo = resolve
+    })
+    // The answer to a read takes its time; everything else is quick.
+    const slowReads = Object.create(world.pool, {
+      query: {
+        value: async (asked: string | { name: string }, values?: unknown[]) => {
+          const answer = await world.pool.query(asked as string, values)
+          if (typeof asked !== 'string') await held
+          return answer
+        },
+      },
+    })
+    const desk = openFaultDesk(slowReads)
+    const reading = desk.inForce()
+    await world.pool.query('select 1')
+    await desk.set({ down: true })
+    letGo()
+    await reading
+    expect(await desk.inForce()).toEqual({ down: true })
+  })
 
   test('a rate hits about its share, alike for the same seed and otherwise for another', async () => {
     const faults = { error_before_rate: 0.3, error_after_rate: 0.2, seed: 7 }

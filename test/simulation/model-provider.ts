@@ -54,6 +54,7 @@ type RefundFault = (typeof refundFaults)[number]
 export type BookCharge = {
   readonly reference: string
   readonly accountId: string
+  readonly card: Card | null
   readonly amount: Money
   readonly at: number
   status: 'paid' | 'declined' | 'pending'
@@ -158,6 +159,7 @@ export function openModelProvider(setting: {
     const charge: BookCharge = {
       reference: request.key,
       accountId: request.accountId,
+      card: cardOf(request.billingKey),
       amount: request.amount,
       at: now(),
       status: options.pending ? 'pending' : code === null ? 'paid' : 'declined',
@@ -417,6 +419,7 @@ function paymentOf(charge: BookCharge): ProviderPayment {
       status,
     })),
     disputed: charge.disputed,
+    card: charge.card,
     at: new Date(charge.at),
   }
 }

@@ -8,20 +8,15 @@ import { keepBillingKey, openMethod } from './payment-method-rows.ts'
 export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
   const { paymentId } = attempt
   const ready = await readyMethod(app, attempt.method)
-  if (ready.kind !== 'ready') return { paymentId, outcome: ready, card: null }
-
-  // Which card it is matters to people only, so it is asked for beside the charge and may stay unknown.
-  const [outcome, card] = await Promise.all([
-    app.provider.charge({
-      key: paymentId,
-      accountId: attempt.accountId,
-      amount: attempt.amount,
-      billingKey: ready.billingKey,
-      description: attempt.description,
-    }),
-    ready.card ?? (attempt.method.described ? null : cardOf(app, ready.billingKey)),
-  ])
-  return { paymentId, outcome: newsOfCharge(outcome), card }
+  if (ready.kind !== 'ready') return { paymentId, outcome: ready }
+  const outcome = await app.provider.charge({
+    key: paymentId,
+    accountId: attempt.accountId,
+    amount: attempt.amount,
+    billingKey: ready.billingKey,
+    description: attempt.description,
+  })
+  return { paymentId, outcome: newsOfCharge(outcome) }
 }
 
 /** Charges, and where no clear answer comes looks once before giving up for now. */
@@ -50,9 +45,4 @@ export async function readyMethod(app: BillingApp, method: MethodInUse): Promise
   if (exchanged.kind !== 'done') return { kind: 'not_sent' }
   await keepBillingKey(app.db, app.vault, method.methodId, exchanged.billingKey, exchanged.card)
   return { kind: 'ready', billingKey: exchanged.billingKey, card: exchanged.card }
-}
-
-async function cardOf(app: BillingApp, billingKey: string): Promise<Card | null> {
-  const described = await app.provider.describe(billingKey)
-  return described.kind === 'valid' ? described.card : null
 }

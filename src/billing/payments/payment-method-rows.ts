@@ -39,7 +39,7 @@ export type NewMethod = {
 export function sealMethod(vault: Vault, { methodId, given }: NewMethod): MethodInUse & { sealed: Buffer } {
   const exchanged = 'billingKey' in given
   const text = 'billingKey' in given ? given.billingKey : JSON.stringify(given)
-  return { methodId, sealed: vault.seal(text, placeOf(methodId)), exchanged, described: false }
+  return { methodId, sealed: vault.seal(text, placeOf(methodId)), exchanged }
 }
 
 /** Keeps a payment method. */

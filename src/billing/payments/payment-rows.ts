@@ -47,8 +47,7 @@ export async function leaseAttempts(
 
 const attemptColumns = sql.raw(`
   p.id, p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.looks,
-  p.none_count, p.none_since, i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged,
-  m.last4 is not null as described`)
+  p.none_count, p.none_since, i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged`)
 
 type AttemptRow = {
   id: string
@@ -66,7 +65,6 @@ type AttemptRow = {
   method_id: string
   sealed: Buffer | null
   exchanged: boolean
-  described: boolean
 }
 
 function toAttempt(row: AttemptRow): Attempt {
@@ -82,12 +80,7 @@ function toAttempt(row: AttemptRow): Attempt {
     noneCount: row.none_count,
     noneSince: row.none_since,
     invoiceOpen: row.invoice_open,
-    method: {
-      methodId: row.method_id,
-      sealed: row.sealed,
-      exchanged: row.exchanged,
-      described: row.described,
-    },
+    method: { methodId: row.method_id, sealed: row.sealed, exchanged: row.exchanged },
   }
 }
 

@@ -25,8 +25,6 @@ export type MethodInUse = {
   readonly methodId: string
   readonly sealed: Buffer | null
   readonly exchanged: boolean
-  /** Whether we can already show which card it is. */
-  readonly described: boolean
 }
 
 /** Why an attempt failed: the card, the provider, or nobody. */
@@ -45,12 +43,10 @@ export type FailureCode =
 export type PaymentNews = {
   readonly paymentId: string
   readonly outcome:
-    | { kind: 'paid'; providerId: string }
+    | { kind: 'paid'; providerId: string; card: Card | null }
     | { kind: 'failed'; code: FailureCode }
     | { kind: 'unknown' }
     | { kind: 'not_sent' }
-  /** The card, if it was learnt on the way. */
-  readonly card: Card | null
 }
 
 export function isDecline(code: string | null): code is DeclineCode {
@@ -71,7 +67,7 @@ export function newsOfCharge(outcome: ChargeOutcome): PaymentNews['outcome'] {
 
 /** A payment that the provider still works on is as unknown as one without an answer. */
 export function newsOfPayment(payment: ProviderPayment): PaymentNews['outcome'] {
-  if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId }
+  if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId, card: payment.card }
   if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
   return { kind: 'unknown' }
 }

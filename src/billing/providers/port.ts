@@ -70,6 +70,8 @@ export type ProviderPayment = {
   readonly refunded: Money
   readonly refunds: readonly ProviderRefund[]
   readonly disputed: boolean
+  /** The card that was asked, where the provider tells. */
+  readonly card: Card | null
   readonly at: Date
 }
 

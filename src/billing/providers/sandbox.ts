@@ -188,6 +188,8 @@ function textAt(body: unknown, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
+const CardJson = Type.Object({ brand: Type.String(), last4: Type.String(), expires: Type.String() })
+
 const RefundJson = Type.Object({
   reference: Type.String(),
   amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
@@ -204,10 +206,9 @@ const PaymentJson = Type.Object({
   amount_refunded: Type.Integer(),
   refunds: Type.Array(RefundJson),
   disputed: Type.Boolean(),
+  card: Type.Optional(CardJson),
   created_at: Type.String(),
 })
-
-const CardJson = Type.Object({ brand: Type.String(), last4: Type.String(), expires: Type.String() })
 
 const isRefund = Compile(RefundJson)
 const isPayment = Compile(PaymentJson)
@@ -231,6 +232,7 @@ function paymentOf(body: unknown): ProviderPayment | undefined {
     refunded,
     refunds: body.refunds.map((refund) => refundOf(refund, amount)),
     disputed: body.disputed,
+    card: body.card ?? null,
     at,
   }
 }

@@ -44,6 +44,7 @@ describe('a refund without an answer is read from the provider’s record', () =
     refunded: krw(refunded),
     refunds,
     disputed: false,
+    card: null,
     at: new Date(0),
   })
   const refund = { refundId: 'ref_1', amount: krw(500n) }

@@ -22,6 +22,7 @@ const theirs = (more: Partial<ProviderPayment> = {}): ProviderPayment => ({
   refunded: won(0n),
   refunds: [],
   disputed: false,
+  card: null,
   at: new Date(0),
   ...more,
 })

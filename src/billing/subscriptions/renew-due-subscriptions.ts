@@ -70,12 +70,7 @@ async function lockDue(tx: BillingTx, now: Date, limit: number) {
     for update of s skip locked`.execute(tx)
   return found.rows.map((row) => ({
     subscription: toSubscription(row),
-    method: {
-      methodId: row.method_id,
-      sealed: row.sealed,
-      exchanged: row.exchanged,
-      described: row.last4 !== null,
-    },
+    method: { methodId: row.method_id, sealed: row.sealed, exchanged: row.exchanged },
   }))
 }
 

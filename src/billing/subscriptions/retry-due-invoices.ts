@@ -33,9 +33,8 @@ async function lockDueRetries(
     method_id: string
     sealed: Buffer | null
     exchanged: boolean
-    described: boolean
   }>`
-    select i.id, m.id as method_id, m.sealed, m.exchanged, m.last4 is not null as described
+    select i.id, m.id as method_id, m.sealed, m.exchanged
     from billing.invoice i
     join billing.subscription s on s.id = i.subscription_id
     join billing.payment_method m on m.id = s.payment_method_id
@@ -43,8 +42,8 @@ async function lockDueRetries(
     order by i.due_at
     limit ${limit}
     for update of s skip locked`.execute(tx)
-  return found.rows.map(({ id, method_id: methodId, sealed, exchanged, described }) => ({
+  return found.rows.map(({ id, method_id: methodId, sealed, exchanged }) => ({
     invoiceId: id,
-    method: { methodId, sealed, exchanged, described },
+    method: { methodId, sealed, exchanged },
   }))
 }

@@ -48,12 +48,12 @@ async function settleCharge(app: BillingApp, record: ProviderPayment): Promise<v
   // A sender that is still at it records the same truth; the row lock makes either of them the first.
   const [attempt] = await leaseAttempts(app.db, { paymentId }, sendingLeaseMs(app.terms))
   if (attempt) {
-    await settlePayments(app, [{ attempt, news: { paymentId, outcome, card: null }, fresh: false }])
+    await settlePayments(app, [{ attempt, news: { paymentId, outcome }, fresh: false }])
     return
   }
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
-    await settleDecided(app, tx, [{ paymentId, outcome, card: null }], app.clock())
+    await settleDecided(app, tx, [{ paymentId, outcome }], app.clock())
   })
 }
 

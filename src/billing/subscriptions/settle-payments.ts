@@ -8,7 +8,7 @@ import { postingCtes, postTransfers } from '../ledger/ledger-rows.ts'
 import type { Currency } from '../money.ts'
 import { lookAgainAfterMs, nextCheck } from '../payments/doubt.ts'
 import type { Attempt, FailureCode, PaymentNews } from '../payments/payment.ts'
-import { describeMethod, dropMethod, keptUpdate } from '../payments/payment-method-rows.ts'
+import { dropMethod, keptUpdate } from '../payments/payment-method-rows.ts'
 import {
   markFailed,
   markSucceeded,
@@ -53,8 +53,7 @@ export async function settlePayments(app: BillingApp, settlings: readonly Settli
 
 type Decided = {
   readonly paymentId: string
-  readonly outcome: { kind: 'paid'; providerId: string } | { kind: 'failed'; code: FailureCode }
-  readonly card: Card | null
+  readonly outcome: Extract<PaymentNews['outcome'], { kind: 'paid' | 'failed' }>
 }
 
 function isDecided(news: PaymentNews): news is Decided {
@@ -65,7 +64,6 @@ function isDecided(news: PaymentNews): news is Decided {
 async function recordDoubt(app: BillingApp, { attempt, news, fresh }: Settling, now: Date): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
-    if (news.card) await describeMethod(tx, attempt.method.methodId, news.card)
     if (news.outcome.kind === 'not_sent' && fresh) {
       return markUnsent(tx, attempt.paymentId, lookAgainAfterMs(attempt.looks + 1))
     }
@@ -83,6 +81,8 @@ type Standing = {
   readonly paymentStatus: 'sending' | 'unknown' | 'succeeded' | 'failed'
   readonly methodId: string
   readonly methodPending: boolean
+  /** Which card it is can already be shown. */
+  readonly methodDescribed: boolean
   readonly amount: bigint
   readonly currency: Currency
   readonly invoiceId: string
@@ -111,19 +111,14 @@ export async function settleDecided(
   const standings = new Map((await readStandings(tx, ids)).map((one) => [one.paymentId, one]))
 
   const paid: Paid[] = []
-  for (const { paymentId, outcome, card } of news) {
+  for (const { paymentId, outcome } of news) {
     const standing = standings.get(paymentId)
-    if (!standing) continue
-    if (standing.paymentStatus === 'succeeded') {
-      // A notification was quicker; what it could not tell is which card it was.
-      if (card) await describeMethod(tx, standing.methodId, card)
-      continue
-    }
+    if (!standing || standing.paymentStatus === 'succeeded') continue
     const isOpen = standing.paymentStatus === 'sending' || standing.paymentStatus === 'unknown'
     if (outcome.kind === 'failed') {
       if (isOpen) await settleFailed(app, tx, standing, outcome.code, now)
     } else if (isOpen && standing.invoiceStatus === 'open') {
-      paid.push({ standing, providerId: outcome.providerId, card })
+      paid.push({ standing, providerId: outcome.providerId, card: outcome.card })
     } else {
       await settleStray(tx, standing, outcome.providerId, now)
     }
@@ -136,7 +131,7 @@ type Paid = { readonly standing: Standing; readonly providerId: string; readonly
 async function readStandings(tx: BillingTx, paymentIds: readonly string[]): Promise<Standing[]> {
   const found = await sql<Standing>`
     select p.id as "paymentId", p.status as "paymentStatus", p.payment_method_id as "methodId",
-      m.state = 'pending' as "methodPending", p.amount, p.currency,
+      m.state = 'pending' as "methodPending", m.last4 is not null as "methodDescribed", p.amount, p.currency,
       i.id as "invoiceId", i.status as "invoiceStatus", i.hold is not null as held, i.first_failed_at as "firstFailedAt", i.dunning,
       s.id as "subscriptionId", s.account_id as "accountId", s.status, s.payment_method_id as "ownMethodId",
       s.time_zone as "timeZone",
@@ -169,8 +164,11 @@ async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Prom
     stray: false,
   }))
   const kept = paid
-    .filter(({ standing, card }) => standing.methodPending || card)
-    .map(({ standing, card }) => ({ methodId: standing.methodId, card }))
+    .filter(({ standing, card }) => standing.methodPending || (card && !standing.methodDescribed))
+    .map(({ standing, card }) => ({
+      methodId: standing.methodId,
+      card: standing.methodDescribed ? null : card,
+    }))
   const transfers = paid.map(({ standing }) => ({
     cause: `payment:${standing.paymentId}`,
     accountId: standing.accountId,

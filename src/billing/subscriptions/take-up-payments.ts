@@ -63,7 +63,7 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
 }
 
 async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentNews['outcome']): Promise<void> {
-  const news = { paymentId: attempt.paymentId, outcome, card: null }
+  const news = { paymentId: attempt.paymentId, outcome }
   await settlePayments(app, [{ attempt, news, fresh: false }])
 }
 
