@@ -1,23 +1,5 @@
-import type { AddressInfo } from 'node:net'
-import { openApp } from '../src/app.ts'
-import { loadConfig } from '../src/config.ts'
-import { scopes } from '../src/platform/access.ts'
-import { openReadiness } from '../src/platform/http/readiness.ts'
-import { newToken } from '../src/platform/token.ts'
-import { insertToken } from '../src/platform/token-rows.ts'
-import { buildServer } from '../src/server.ts'
+import { openService } from './open-service.ts'
 
-/** The whole API as `serve` runs it, everything on, in a process of its own. */
-const app = await openApp(loadConfig(), { name: 'bench' })
-const token = newToken('test')
-await insertToken(app.pool, token, {
-  name: 'bench',
-  scopes,
-  workspace: '*',
-  account: '*',
-  createdAt: app.clock(),
-  expiresAt: null,
-})
-const http = await buildServer(app, openReadiness())
-await http.listen({ host: '127.0.0.1', port: 0 })
-process.send!({ port: (http.server.address() as AddressInfo).port, token })
+/** The API alone, in a process of its own. */
+const { token, port } = await openService()
+process.send!({ port, token })

@@ -1,32 +1,15 @@
-import type { AddressInfo } from 'node:net'
-import { openApp, startNotifier } from '../src/app.ts'
+import { startNotifier } from '../src/app.ts'
 import { runDue } from '../src/billing/due.ts'
 import { seedPlans } from '../src/billing/plans/seed-plans.ts'
-import { loadConfig } from '../src/config.ts'
-import { scopes } from '../src/platform/access.ts'
-import { openReadiness } from '../src/platform/http/readiness.ts'
-import { newToken } from '../src/platform/token.ts'
-import { insertToken } from '../src/platform/token-rows.ts'
-import { buildServer } from '../src/server.ts'
+import { openService } from './open-service.ts'
 
 /**
  * The whole service in one process, the sandbox provider over HTTP and its notifications on. Told a number, it makes that
  * many stored subscriptions due, renews them, and says how many it did in a second.
  */
-const app = await openApp(loadConfig(), { name: 'bench' })
+const { app, token, port } = await openService()
 await seedPlans(app.billing)
-const token = newToken('test')
-await insertToken(app.pool, token, {
-  name: 'bench',
-  scopes,
-  workspace: '*',
-  account: '*',
-  createdAt: app.clock(),
-  expiresAt: null,
-})
-const http = await buildServer(app, openReadiness())
-const url = await http.listen({ host: '127.0.0.1', port: 0 })
-startNotifier(app, url)
+startNotifier(app, `http://127.0.0.1:${port}`)
 
 process.on('message', async (count: number) => {
   const due = await app.pool.query(
@@ -44,4 +27,4 @@ process.on('message', async (count: number) => {
   if (renewals !== count || due.rowCount !== count) throw new Error(`${renewals} of ${count} were renewed`)
   process.send!(renewals / seconds)
 })
-process.send!({ port: (http.server.address() as AddressInfo).port, token, sandboxUrl: app.sandboxUrl })
+process.send!({ port, token, sandboxUrl: app.sandboxUrl })

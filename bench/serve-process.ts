@@ -1,26 +1,8 @@
-import type { AddressInfo } from 'node:net'
-import { openApp } from '../src/app.ts'
-import { loadConfig } from '../src/config.ts'
-import { scopes } from '../src/platform/access.ts'
-import { openReadiness } from '../src/platform/http/readiness.ts'
-import { newToken } from '../src/platform/token.ts'
-import { insertToken } from '../src/platform/token-rows.ts'
-import { buildServer } from '../src/server.ts'
 import { startUpkeep, startWorker } from '../src/worker.ts'
+import { openService } from './open-service.ts'
 
 /** API and worker in one process, as `serve` runs them. */
-const app = await openApp(loadConfig(), { name: 'bench' })
-const token = newToken('test')
-await insertToken(app.pool, token, {
-  name: 'bench',
-  scopes,
-  workspace: '*',
-  account: '*',
-  createdAt: app.clock(),
-  expiresAt: null,
-})
-const http = await buildServer(app, openReadiness())
+const { app, token, port } = await openService()
 startUpkeep(app)
 startWorker(app)
-await http.listen({ host: '127.0.0.1', port: 0 })
-process.send!({ port: (http.server.address() as AddressInfo).port, token })
+process.send!({ port, token })

@@ -9,7 +9,8 @@ import pg from 'pg'
 import { openEmbeddedPostgres } from '../src/platform/embedded-postgres/embedded-postgres.ts'
 import { migrate } from '../src/platform/migrate.ts'
 import { migrateQueue } from '../src/platform/queue.ts'
-import type { LoadOrder, LoadReport } from './load-process.ts'
+import type { Asked } from './keep-asking.ts'
+import type { LoadOrder } from './load-process.ts'
 
 export type Started = { port: number; token?: string; sandboxUrl?: string; process: ChildProcess }
 
@@ -20,7 +21,7 @@ export type Stage = {
   readonly db: pg.Client
   /** Starts a script of this folder; it says what it is when it is up. */
   start(script: string, args?: string[]): Promise<Started>
-  load(order: LoadOrder): Promise<LoadReport>
+  load(order: LoadOrder): Promise<Asked>
   close(): Promise<void>
 }
 
@@ -63,7 +64,7 @@ export async function openStage(): Promise<Stage> {
     async load(order) {
       client ??= launch('./load-process.ts', [])
       client.send(order)
-      const [report] = (await once(client, 'message')) as [LoadReport]
+      const [report] = (await once(client, 'message')) as [Asked]
       return report
     },
     async close() {

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
+import type { Asked } from './keep-asking.ts'
 import { type BenchResult, interleave } from './result.ts'
 import { openStage } from './stage.ts'
-import type { WebhookOrder, WebhookReport } from './webhook-load-process.ts'
+import type { WebhookOrder } from './webhook-load-process.ts'
 
 /**
  * Taking in signed notifications: verify, parse, seal, store durably and answer, everything on, against a bare handler
@@ -16,7 +17,7 @@ export async function bench(): Promise<BenchResult[]> {
     const refused: Record<string, number> = {}
     const measure = async (order: Pick<WebhookOrder, 'port' | 'path'>) => {
       sender.send({ ...order, seconds: 3, connections: 64 } satisfies WebhookOrder)
-      const [report] = (await once(sender, 'message')) as [WebhookReport]
+      const [report] = (await once(sender, 'message')) as [Asked]
       for (const [status, count] of Object.entries(report.statuses))
         refused[status] = (refused[status] ?? 0) + count
       return report.perSecond

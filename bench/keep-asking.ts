@@ -1,0 +1,53 @@
+import { connect, type Socket } from 'node:net'
+
+export type Asked = { readonly perSecond: number; readonly statuses: Record<string, number> }
+
+/** A client as thin as possible: kept-alive sockets that each ask again as soon as they are answered. */
+export async function keepAsking(
+  order: { readonly port: number; readonly connections: number; readonly seconds: number },
+  nextRequest: () => string,
+): Promise<Asked> {
+  const sockets = await Promise.all(Array.from({ length: order.connections }, () => open(order.port)))
+  const statuses: Record<string, number> = {}
+  let counted = 0
+  const startedAt = performance.now()
+  const endsAt = startedAt + order.seconds * 1000
+  await Promise.all(
+    sockets.map(async (socket) => {
+      while (performance.now() < endsAt) {
+        const status = await ask(socket, nextRequest())
+        statuses[status] = (statuses[status] ?? 0) + 1
+        counted++
+      }
+      socket.destroy()
+    }),
+  )
+  return { perSecond: counted / ((performance.now() - startedAt) / 1000), statuses }
+}
+
+function open(port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(socket.setNoDelay(true)))
+    socket.on('error', reject)
+  })
+}
+
+/** Sends one request and waits for the whole answer; answers here always carry a content-length. */
+function ask(socket: Socket, request: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let seen = ''
+    const take = (chunk: Buffer) => {
+      seen += chunk.toString('latin1')
+      const end = seen.indexOf('\r\n\r\n')
+      if (end === -1) return
+      const length = Number(/\r\ncontent-length: (\d+)/i.exec(seen)?.[1] ?? 0)
+      if (seen.length < end + 4 + length) return
+      socket.off('data', take)
+      socket.off('close', reject)
+      resolve(seen.slice(9, 12))
+    }
+    socket.on('data', take)
+    socket.once('close', reject)
+    socket.write(request)
+  })
+}
