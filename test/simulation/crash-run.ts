@@ -116,7 +116,7 @@ async function play(
   death: Death,
 ): Promise<Violation[]> {
   try {
-    const script = openPlay(stage, world, clients, death)
+    const script = openPlay(stage, world, clients, death, course.followedAfter)
     world.doom = () => false
     await course.before?.(script)
     world.doom = (place) => {

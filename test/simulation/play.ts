@@ -30,7 +30,13 @@ export type Death = { readonly at: number | undefined; readonly places: DeathPla
 
 const second = 1_000
 
-export function openPlay(stage: Stage, world: SimulatedWorld, clients: Clients, death: Death): Play {
+export function openPlay(
+  stage: Stage,
+  world: SimulatedWorld,
+  clients: Clients,
+  death: Death,
+  followedAfter: readonly number[] = [14, 30, 120],
+): Play {
   const { random } = world
   const [one, two] = stage.services
   let names = 0
@@ -52,7 +58,7 @@ export function openPlay(stage: Stage, world: SimulatedWorld, clients: Clients, 
     if (!wasAlive || !death.came) return
     // Too early, whoever died still seems to be at it; after the lease, either a sweep or the caller comes first.
     if (random.chance(0.5)) await deed(two)
-    world.pass(random.pick([14, 30, 120]) * second)
+    world.pass(random.pick(followedAfter) * second)
     if (random.chance(0.5)) await workAll(two)
     await deed(two)
   }

@@ -10,6 +10,8 @@ export type Course = {
   readonly act: Script
   /** Last answers that are fair too: a key for one use died with its process, or a sweep came before the repeat. */
   readonly orElse?: readonly number[]
+  /** After how many seconds one who died is followed by another; where it matters, before anything else falls due. */
+  readonly followedAfter?: readonly number[]
 }
 
 export const uses = [
@@ -127,6 +129,7 @@ export const courses: readonly Course[] = [
     'less than the lead is left': {
       before: inTurn(subscribe('ok', 201), (play) => toJustBefore(play, 30 * second)),
       act: cancel(200),
+      followedAfter: [14],
     },
     'while the first charge is in doubt': {
       before: charging('lost_answer', ['lookup_error'], subscribe('ok', 202)),
