@@ -471,7 +471,8 @@ function eventsOnce({ events, payments, refunds, subscriptions, invoices }: Fact
 const keptFor = 30 * day
 const kept = new Set([200, 201, 402])
 
-function repeatsAgree({ requests, outages }: Facts): string[] {
+function repeatsAgree(facts: Facts): string[] {
+  const { requests, outages } = facts
   const found: string[] = []
   const keyed = requests.filter(({ key }) => key !== undefined)
   for (const [name, entries] of groupBy(keyed, ({ path, key }) => `${path} ${key}`)) {
@@ -479,7 +480,7 @@ function repeatsAgree({ requests, outages }: Facts): string[] {
     const live = entries.filter(({ at, ended }) => (ended?.at ?? at) < first.at + keptFor)
     const same = live.filter(({ body }) => JSON.stringify(body) === JSON.stringify(first.body))
     const begun = same.find(({ answer }) => answer?.status === 202)
-    if (begun) found.push(...changesItsMind(name, begun, same))
+    if (begun) found.push(...changesItsMind(facts, name, begun, same))
     const final = same.find(({ answer }) => answer && kept.has(answer.status))
     if (!final) continue
     for (const entry of same) {
@@ -507,7 +508,12 @@ function repeatsAgree({ requests, outages }: Facts): string[] {
 }
 
 /** After a 202 a repeat goes on with the same work; it never starts another. */
-function changesItsMind(name: string, begun: RequestEntry, entries: readonly RequestEntry[]): string[] {
+function changesItsMind(
+  facts: Facts,
+  name: string,
+  begun: RequestEntry,
+  entries: readonly RequestEntry[],
+): string[] {
   const idOf = (entry: RequestEntry) => dataOf(entry)?.refund_id ?? dataOf(entry)?.subscription_id
   const fresh = new Set([
     'subscription_exists',
@@ -518,7 +524,7 @@ function changesItsMind(name: string, begun: RequestEntry, entries: readonly Req
   for (const entry of entries) {
     if (entry.step <= lastStepOf(begun) || entry.answer === null) continue
     const code = errorCodeOf(entry)
-    const mayBeFree = entries.some((one) => one !== entry && mayHaveFreedBefore(entry, begun, one))
+    const mayBeFree = entries.some((one) => one !== entry && mayHaveFreedBefore(facts, entry, begun, one))
     if (!mayBeFree && (fresh.has(code ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun))))
       return [`${name}: #${entry.step} began anew after #${begun.step}`]
     // An answer that is not kept frees the key.
@@ -527,11 +533,28 @@ function changesItsMind(name: string, begun: RequestEntry, entries: readonly Req
   return []
 }
 
-/** Where requests take time, one that nobody saw answered, or that overlaps, may have been the one that freed the key. */
-function mayHaveFreedBefore(entry: RequestEntry, begun: RequestEntry, one: RequestEntry): boolean {
-  if (!one.ended || one.step <= begun.step || one.step >= lastStepOf(entry)) return false
+/** One that nobody saw answered, or that overlaps where requests take time, may have been the one that freed the key. */
+function mayHaveFreedBefore(
+  facts: Facts,
+  entry: RequestEntry,
+  begun: RequestEntry,
+  one: RequestEntry,
+): boolean {
+  if (one.step <= begun.step || one.step >= lastStepOf(entry)) return false
+  if (!one.ended) return one.answer === null && cameToNothing(facts, begun)
   const code = errorCodeOf(one)
   return one.answer === null || (code !== undefined && code !== 'request_in_progress')
+}
+
+/** What was begun with a 202 was refused in the end, so that the refusal freed the key. */
+function cameToNothing({ payments, refunds }: Facts, begun: RequestEntry): boolean {
+  const data = dataOf(begun)
+  return data?.refund_id === undefined
+    ? !payments.some(
+        ({ subscription_id, status, stray }) =>
+          subscription_id === data?.subscription_id && status === 'succeeded' && !stray,
+      )
+    : refunds.some(({ id, status }) => id === data.refund_id && status === 'failed')
 }
 
 function cancellationHolds(facts: Facts): string[] {

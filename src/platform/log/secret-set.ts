@@ -98,7 +98,8 @@ function base64Spellings(bytes: Buffer): string[] {
   return spelled
 }
 
-type Pattern = { readonly bytes: Buffer; readonly anchor: number; readonly hash: number }
+/** Its bytes are kept one to a character: a text takes a fraction of the memory of a small buffer. */
+type Pattern = { readonly text: string; readonly anchor: number }
 
 /**
  * Finds many patterns in one pass. Each pattern is filed under one window of six of its bytes, chosen to be the
@@ -114,11 +115,12 @@ function createIndex() {
   }
 
   const add = (spelling: string) => {
-    const bytes = ownBytes(spelling)
+    const bytes = Buffer.from(spelling)
     const { anchor, hash } = rarestWindow(bytes, buckets)
+    const pattern = { text: bytes.toString('latin1'), anchor }
     const bucket = buckets.get(hash)
-    if (bucket) bucket.push({ bytes, anchor, hash })
-    else buckets.set(hash, [{ bytes, anchor, hash }])
+    if (bucket) bucket.push(pattern)
+    else buckets.set(hash, [pattern])
     count++
     if (count * 8 > filter.length) {
       filter = new Uint8Array(filter.length * 4)
@@ -128,9 +130,10 @@ function createIndex() {
 
   const remove = (spelling: string) => {
     const bytes = Buffer.from(spelling)
+    const text = bytes.toString('latin1')
     for (const hash of windowHashes(bytes)) {
       const bucket = buckets.get(hash)
-      const at = bucket?.findIndex((pattern) => pattern.bytes.equals(bytes)) ?? -1
+      const at = bucket?.findIndex((pattern) => pattern.text === text) ?? -1
       if (!bucket || at < 0) continue
       bucket.splice(at, 1)
       if (bucket.length === 0) buckets.delete(hash)
@@ -147,9 +150,9 @@ function createIndex() {
       hash = (Math.imul(hash, base) + line[end]!) | 0
       if (end >= shortestSecret) hash = (hash - Math.imul(line[end - shortestSecret]!, topWeight)) | 0
       if (end < shortestSecret - 1 || filter[slot(hash, filter.length)] === 0) continue
-      for (const { bytes, anchor } of buckets.get(hash) ?? []) {
+      for (const { text, anchor } of buckets.get(hash) ?? []) {
         const start = end - shortestSecret + 1 - anchor
-        if (matchesAt(line, start, bytes, anchor)) hits.push([Math.max(0, start), start + bytes.length])
+        if (matchesAt(line, start, text, anchor)) hits.push([Math.max(0, start), start + text.length])
       }
     }
     return hits.length > 0 ? replaceHits(line, hits) : line
@@ -166,13 +169,6 @@ const topWeight = Array.from({ length: shortestSecret }).reduce<number>(
 
 function slot(hash: number, size: number): number {
   return (hash ^ (hash >>> 15)) & (size - 1)
-}
-
-/** In memory of its own: a slice of Node's shared pool would keep eight kilobytes alive with every value. */
-function ownBytes(text: string): Buffer {
-  const bytes = Buffer.allocUnsafeSlow(Buffer.byteLength(text))
-  bytes.write(text)
-  return bytes
 }
 
 function* windowHashes(bytes: Uint8Array): Generator<number> {
@@ -199,10 +195,10 @@ function rarestWindow(bytes: Uint8Array, buckets: ReadonlyMap<number, readonly P
 }
 
 /** Compares the bytes around the window. So many equal ones are a trace, whatever became of the others. */
-function matchesAt(line: Uint8Array, start: number, bytes: Uint8Array, anchor: number): boolean {
-  const from = Math.max(0, Math.min(anchor, bytes.length - enoughBytes))
-  const to = Math.min(bytes.length, from + enoughBytes)
-  for (let i = from; i < to; i++) if (line[start + i] !== bytes[i]) return false
+function matchesAt(line: Uint8Array, start: number, text: string, anchor: number): boolean {
+  const from = Math.max(0, Math.min(anchor, text.length - enoughBytes))
+  const to = Math.min(text.length, from + enoughBytes)
+  for (let i = from; i < to; i++) if (line[start + i] !== text.charCodeAt(i)) return false
   return true
 }
 
