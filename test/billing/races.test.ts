@@ -178,3 +178,35 @@ test('one card that cannot be opened holds up nobody else', async () => {
   await expect(world.runDue()).rejects.toThrow()
   expect(await world.invoices('acct_1')).toHaveLength(3)
 })
+
+test('an answer waits until it is kept', async () => {
+  world = await openBillingWorld()
+  const holder = await world.app.pool.connect()
+  world.script.hooks.afterCharge = async () => {
+    await holder.query('begin')
+    await holder.query('select 1 from platform.idempotency_key for update')
+  }
+  let isAnswered = false
+  const asking = world
+    .post(
+      '/subscribe',
+      { account_id: 'a', plan_id: 'starter-monthly', payment_method: { billing_key: 'bk_test_ok' } },
+      { key: 'k' },
+    )
+    .finally(() => {
+      isAnswered = true
+    })
+  try {
+    const waiting = () =>
+      world.app.pool.query(
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+    await expect.poll(async () => (await waiting()).rowCount, { timeout: 10_000 }).toBe(1)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect(isAnswered).toBe(false)
+  } finally {
+    await holder.query('commit')
+    holder.release()
+  }
+  expect((await asking).status).toBe(201)
+})

@@ -190,6 +190,9 @@ function periodsFollowTheCalendar({ subscriptions, periods, invoices }: Facts): 
         found.push(`${name} and its invoice disagree on when it is`)
     })
     const { status, next_billing_at, trial_ends_at, last_k } = subscription
+    const begins = own[0]?.start_at.getTime() ?? trial_ends_at?.getTime()
+    if (trial_ends_at && begins !== trial_ends_at.getTime())
+      found.push(`${subscription.id} is billed from another instant than its trial's end`)
     if (last_k !== own.length - 1)
       found.push(`${subscription.id} counts ${last_k} and has ${own.length} periods`)
     const next = own.length === 0 ? trial_ends_at?.getTime() : startOf(subscription, own.length)
@@ -231,9 +234,9 @@ function acknowledgedBy(facts: Facts, entry: RequestEntry, data: any): string | 
         ({ subscription_id, k }) => subscription_id === subscription.id && k === 0,
       )
       const invoice = facts.invoices.find(({ id }) => id === first?.invoice_id)
-      return invoice && invoice.amount_paid === invoice.amount_due
-        ? undefined
-        : 'its first period is not paid'
+      if (invoice && invoice.amount_paid === invoice.amount_due) return undefined
+      // A trial that got its card long after its end: the periods that were missed meanwhile wait for an operator.
+      return subscription.trial_ends_at && invoice?.hold ? undefined : 'its first period is not paid'
     }
     case '/trial':
       if (!subscription?.trial_ends_at) return 'there is no such trial'
@@ -341,6 +344,7 @@ function cardInUse(
 
 function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): string[] {
   const paid = new Set(book.filter(({ status }) => status === 'paid').map(({ reference }) => reference))
+  const returns = book.flatMap((charge) => charge.refunds).filter(({ status }) => status === 'succeeded')
   return [
     ...payments
       .filter(({ status }) => status !== 'succeeded' && status !== 'failed')
@@ -349,6 +353,16 @@ function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): 
       .filter(({ id, status }) => (status === 'succeeded') !== paid.has(id))
       .map(({ id, status }) => `${id} is ${status}, the provider says otherwise`),
     ...refunds.filter(({ status }) => status === 'pending').map(({ id }) => `${id} is pending`),
+    // One that arrives after it was given up is another matter, and is recorded as money that went back by itself.
+    ...refunds
+      .filter(({ status }) => status === 'failed')
+      .filter(({ id, code, settled_at }) =>
+        returns.some(
+          ({ reference, at }) =>
+            reference === id && (code === 'refund_declined' || at < settled_at!.getTime()),
+        ),
+      )
+      .map(({ id }) => `${id} failed, and the provider had given the money back`),
     ...methods.filter(({ state }) => state === 'pending').map(({ id }) => `${id} is pending`),
     ...subscriptions.filter(({ status }) => status === 'incomplete').map(({ id }) => `${id} is incomplete`),
   ]
@@ -472,7 +486,7 @@ const keptFor = 30 * day
 const kept = new Set([200, 201, 402])
 
 function repeatsAgree(facts: Facts): string[] {
-  const { requests, outages } = facts
+  const { requests, outages, keptAnswers, now } = facts
   const found: string[] = []
   const keyed = requests.filter(({ key }) => key !== undefined)
   for (const [name, entries] of groupBy(keyed, ({ path, key }) => `${path} ${key}`)) {
@@ -483,6 +497,12 @@ function repeatsAgree(facts: Facts): string[] {
     if (begun) found.push(...changesItsMind(facts, name, begun, same))
     const final = same.find(({ answer }) => answer && kept.has(answer.status))
     if (!final) continue
+    const stored = keptAnswers.find(
+      ({ scope, key, created_at }) =>
+        key === first.key && scope.endsWith(` ${first.path}`) && created_at.getTime() < first.at + keptFor,
+    )
+    if (stored ? stored.text !== final.answer!.text : now < first.at + keptFor)
+      found.push(`${name}: the answer of #${final.step} was not kept`)
     for (const entry of same) {
       const { answer, step } = entry
       if (!answer) continue
@@ -819,6 +839,8 @@ function statesAgree({ subscriptions, invoices, periods, methods }: Facts): stri
     )
     const begun = trial_ends_at !== null || first === undefined || first.amount_paid > 0n
     if (status !== 'canceled' && !begun) found.push(`${id} is ${status} and was never paid for`)
+    if (status === 'canceled' && !begun && first.status !== 'void')
+      found.push(`${id} was never begun, and its invoice is ${first.status}`)
     if (status === 'canceled' && cancel_code === null) found.push(`${id} ended for no reason`)
     const card = methods.find((one) => one.id === payment_method_id)
     if (['active', 'past_due'].includes(status) && card?.state !== 'kept')

@@ -81,7 +81,10 @@ type Refund = {
   origin: string
   status: string
   code: string | null
+  settled_at: Date | null
 }
+/** What was kept of a request under its key. */
+type KeptAnswer = { scope: string; key: string; status: number | null; text: string | null; created_at: Date }
 type Transfer = { id: bigint; cause: string; currency: string; book: string; amount: bigint }
 type BillingEvent = { type: string; subscription_id: string | null; data: Record<string, unknown> }
 type Method = {
@@ -109,6 +112,7 @@ export type Facts = Evidence & {
   readonly grants: readonly { account_id: string; subscription_id: string }[]
   readonly keywords: readonly { keyword: string }[]
   readonly plans: readonly { id: string; amount: bigint }[]
+  readonly keptAnswers: readonly KeptAnswer[]
   readonly jobs: number
 }
 
@@ -136,6 +140,9 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
     ),
     webhooks: await query('select event_id, status, reference from billing.webhook'),
     grants: await query('select account_id, subscription_id from billing.trial_grant'),
+    keptAnswers: await query(
+      `select scope, key, status, convert_from(body, 'UTF8') as text, created_at from platform.idempotency_key`,
+    ),
     keywords: await query('select display as keyword from batch.keyword'),
     plans: await query('select id, amount from billing.plan'),
     jobs: jobs[0]!.count,

@@ -75,7 +75,7 @@ function requireFit({ file, from, name }: PlantedBug): void {
 function copyCode(): string {
   const copy = mkdtempSync(join(tmpdir(), 'rankledger-planted-'))
   copies.push(copy)
-  for (const part of ['src', 'test', 'migrations', 'package.json', 'tsconfig.json'])
+  for (const part of ['src', 'test', 'migrations', 'package.json', 'tsconfig.json', 'vitest.config.ts'])
     cpSync(join(repository, part), join(copy, part), { recursive: true })
   symlinkSync(join(repository, 'node_modules'), join(copy, 'node_modules'))
   return copy
@@ -91,7 +91,7 @@ async function work(copy: string): Promise<void> {
   }
 }
 
-async function campaignFinds(copy: string, { file, from, to, name }: PlantedBug): Promise<Outcome> {
+async function campaignFinds(copy: string, { file, from, to, name, story }: PlantedBug): Promise<Outcome> {
   const path = join(copy, file)
   const healthy = readFileSync(path, 'utf8')
   const began = performance.now()
@@ -100,7 +100,7 @@ async function campaignFinds(copy: string, { file, from, to, name }: PlantedBug)
     healthy.replace(from, () => to),
   )
   try {
-    const { passed, violations, leaks, output } = await simulate(copy)
+    const { passed, violations, leaks, output } = story ? await tell(copy, story) : await simulate(copy)
     const seconds = Math.round((performance.now() - began) / 1000)
     if (passed) return { name, violation: null, seed: null, seconds }
     const [first] = violations
@@ -125,20 +125,31 @@ async function simulate(copy: string): Promise<Simulated> {
   rmSync(json, { force: true })
   const options = { server: server.url, seeds: values.seeds, failures: '1', tail: '0', json }
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value])
-  const child = spawn(process.execPath, ['--import', 'tsx', 'test/simulation/simulate.ts', ...args], {
-    cwd: copy,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+  const { output } = await run(copy, ['--import', 'tsx', 'test/simulation/simulate.ts', ...args])
+  try {
+    return { ...JSON.parse(readFileSync(json, 'utf8')), output }
+  } catch {
+    return { passed: false, violations: [], leaks: [], output }
+  }
+}
+
+/** Runs one of the tests instead. The test that fails is what gives the mistake away. */
+async function tell(copy: string, story: string): Promise<Simulated> {
+  const vitest = join(copy, 'node_modules/vitest/vitest.mjs')
+  const { code, output } = await run(copy, [vitest, 'run', story, '--reporter=json'])
+  const failed = [...output.matchAll(/"status":"failed","title":"([^"]*)"/g)]
+  const violations = failed.map(([, title]) => ({ seed: 0, invariant: story, detail: title! }))
+  return { passed: code === 0, violations, leaks: [], output }
+}
+
+async function run(copy: string, args: readonly string[]): Promise<{ code: number | null; output: string }> {
+  const child = spawn(process.execPath, args, { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   const hear = (chunk: Buffer) => {
     output += chunk
   }
   child.stdout.on('data', hear)
   child.stderr.on('data', hear)
-  await new Promise((resolve) => child.on('close', resolve))
-  try {
-    return { ...JSON.parse(readFileSync(json, 'utf8')), output }
-  } catch {
-    return { passed: false, violations: [], leaks: [], output }
-  }
+  const code = await new Promise<number | null>((resolve) => child.on('close', resolve))
+  return { code, output }
 }
