@@ -65,6 +65,7 @@ export function scriptedProvider() {
       keyWindowMs: 86_400_000,
       lookup: 'immediate',
       expectedRemainder: true,
+      namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
     },
 

@@ -29,6 +29,25 @@ test('a refund by hand of the very amount that ours was to give back is recorded
   expect(await world.books()).toEqual({ provider: 0, revenue: -9900, refunds: 9900 })
 })
 
+test('money that somebody else gave back is not taken for a refund of ours that never arrived', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  const [invoice] = await world.invoices('acct_1')
+  const paymentId = invoice.payments[0].payment_id
+  const record = world.script.book.get(paymentId)!
+  const part = { minor: 4000n, currency: record.amount.currency }
+  record.refunds.push({ reference: null, amount: part, status: 'succeeded' })
+  world.script.nextRefunds(...lost(20))
+  const body = { invoice_id: invoice.invoice_id, amount: 1900 }
+  expect(await world.post('/refund', body, { key: 'k' })).toMatchObject({ status: 202 })
+
+  await world.advanceTo('2026-03-06T11:00:00+09:00')
+  expect((await world.post('/refund', body, { key: 'k' })).status).toBe(502)
+  expect(await settleFromProvider(world.app, paymentId)).toBe('settled')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ amount_refunded: 4000 })
+  expect(await world.books()).toEqual({ provider: 5900, revenue: -9900, refunds: 4000 })
+})
+
 test('money for nothing of which somebody gave back a part by hand goes back in full all the same', async () => {
   world = await openBillingWorld()
   world.script.hooks.afterCharge = async () => {

@@ -290,6 +290,7 @@ export function openModelProvider(setting: {
       keyWindowMs,
       lookup: 'immediate',
       expectedRemainder: true,
+      namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
     },
     charge: counted(charge),

@@ -19,7 +19,13 @@ function scripted(script: Script) {
   const reached: string[] = []
   const provider: Provider = {
     name: 'scripted',
-    guards: { keyWindowMs: 1, lookup: 'immediate', expectedRemainder: false, currencies: 'all' },
+    guards: {
+      keyWindowMs: 1,
+      lookup: 'immediate',
+      expectedRemainder: false,
+      namesRefunds: true,
+      currencies: 'all',
+    },
     charge(request) {
       reached.push(request.billingKey)
       return script.charge?.(request) ?? Promise.resolve({ kind: 'declined', code: 'unknown' })

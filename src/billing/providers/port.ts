@@ -34,6 +34,8 @@ export type ProviderGuards = {
   readonly lookup: 'immediate' | 'lagging'
   /** Whether a refund can be tied to the remainder we expect, so that a doubled one is refused. */
   readonly expectedRemainder: boolean
+  /** Whether a refund on its record carries our reference, so that one without it was made by somebody else. */
+  readonly namesRefunds: boolean
   readonly currencies: ReadonlySet<string> | 'all'
 }
 

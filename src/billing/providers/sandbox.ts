@@ -48,7 +48,13 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
 
   return {
     name: 'sandbox',
-    guards: { keyWindowMs: 86_400_000, lookup: 'immediate', expectedRemainder: true, currencies: 'all' },
+    guards: {
+      keyWindowMs: 86_400_000,
+      lookup: 'immediate',
+      expectedRemainder: true,
+      namesRefunds: true,
+      currencies: 'all',
+    },
 
     async charge(request) {
       const body = {

@@ -59,10 +59,18 @@ describe('a refund without an answer is read from the provider’s record', () =
     ['ours was turned down', record(0n, [named('ref_1', 'failed')]), 'declined'],
     ['only another’s is there', record(500n, [named('ref_2', 'succeeded')]), 'none'],
     ['nothing is there', record(0n, []), 'none'],
-    ['without names the total tells', record(500n, [named(null, 'succeeded')]), 'done'],
-    ['without names a smaller total tells too', record(400n, [named(null, 'succeeded')]), 'none'],
+    ['somebody else gave as much back', record(500n, [named(null, 'succeeded')]), 'none'],
   ]
   test.each(cases)('%s', (_, given, kind) => {
-    expect(refundOnRecord(given, refund, 0n).kind).toBe(kind)
+    expect(refundOnRecord(given, refund, 0n, { namesRefunds: true }).kind).toBe(kind)
+  })
+
+  const nameless: [string, ProviderPayment, string][] = [
+    ['the total tells', record(500n, [named(null, 'succeeded')]), 'done'],
+    ['a smaller total tells too', record(400n, [named(null, 'succeeded')]), 'none'],
+    ['a total alone tells', record(500n, []), 'done'],
+  ]
+  test.each(nameless)('from a provider without names: %s', (_, given, kind) => {
+    expect(refundOnRecord(given, refund, 0n, { namesRefunds: false }).kind).toBe(kind)
   })
 })

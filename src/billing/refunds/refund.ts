@@ -1,6 +1,6 @@
 import type { InvoiceStatus } from '../invoices/invoice.ts'
 import type { Money } from '../money.ts'
-import type { ProviderPayment, RefundOutcome } from '../providers/port.ts'
+import type { ProviderGuards, ProviderPayment, RefundOutcome } from '../providers/port.ts'
 import type { BillingRefusal } from '../refusals.ts'
 
 export const refundReasons = ['duplicate', 'fraudulent', 'requested_by_customer', 'other'] as const
@@ -55,19 +55,20 @@ function isPaid(status: InvoiceStatus): boolean {
 
 /**
  * What the provider's own record of a payment says about a refund of ours. Providers that carry our reference are
- * taken at their word; of others the total tells, because refunds of one payment are sent one after another.
+ * taken at their word, whatever else went back; of others the total tells, because refunds of one payment are sent one
+ * after another.
  */
 export function refundOnRecord(
   record: ProviderPayment,
   refund: { readonly refundId: string; readonly amount: Money },
   settledBefore: bigint,
+  { namesRefunds }: Pick<ProviderGuards, 'namesRefunds'>,
 ): RefundOutcome | { kind: 'none' } {
   const ours = record.refunds.find(({ reference }) => reference === refund.refundId)
   if (ours) {
     if (ours.status === 'succeeded') return { kind: 'done' }
     return { kind: ours.status === 'pending' ? 'pending' : 'declined' }
   }
-  const nameless = record.refunds.length === 0 || record.refunds.some(({ reference }) => reference === null)
   const covered = record.refunded.minor >= settledBefore + refund.amount.minor
-  return nameless && covered ? { kind: 'done' } : { kind: 'none' }
+  return !namesRefunds && covered ? { kind: 'done' } : { kind: 'none' }
 }

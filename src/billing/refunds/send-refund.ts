@@ -93,7 +93,7 @@ type Looked = RefundOutcome | { kind: 'none'; givenBack: bigint }
 async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   const lookup = await app.provider.findPayment(refund.payment.reference)
   if (lookup.kind !== 'found') return { kind: 'unknown' }
-  const found = refundOnRecord(lookup.payment, refund, refund.refunded)
+  const found = refundOnRecord(lookup.payment, refund, refund.refunded, app.provider.guards)
   return found.kind === 'none' ? { ...found, givenBack: lookup.payment.refunded.minor } : found
 }
 
