@@ -102,6 +102,28 @@ test('refunds that fail or time out at the provider end as what they are', async
   expect(await taken(silent)).toMatchObject([{ amount: 9900, amount_refunded: 400 }])
 })
 
+test('money given back in the provider’s own console is recorded with the refund that it stood in the way of', async () => {
+  const account = newAccount()
+  await subscribe('bk_test_ok', account)
+  const [{ invoice_id, payments }] = await invoicesOf(account)
+  const byHand = await fetch(`${world.app.sandboxUrl}/v1/charges/${payments[0].payment_id}/refunds`, {
+    method: 'POST',
+    headers: {
+      authorization: 'Bearer console',
+      'idempotency-key': 'by-hand',
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ reference: 'by-hand', amount: 4000 }),
+  })
+  expect(byHand.status).toBe(200)
+  const refund = () => world.post('/api/billing/refund', { invoice_id, amount: 1900 })
+  expect(await refund()).toMatchObject({ status: 402, body: { error: { code: 'refund_declined' } } })
+  expect(await invoicesOf(account)).toMatchObject([{ amount_refunded: 4000 }])
+  expect(await refund()).toMatchObject({ status: 200, body: { data: { status: 'succeeded' } } })
+  expect(await invoicesOf(account)).toMatchObject([{ amount_refunded: 5900 }])
+  expect(await taken(account)).toMatchObject([{ amount: 9900, amount_refunded: 5900 }])
+})
+
 test('what was unknown settles by itself once the provider answers again', async () => {
   const account = newAccount()
   await world.post('/api/sandbox/provider/faults', { down: true })

@@ -357,7 +357,7 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
       await provider.refund(refund)
       await simulated.setFaults({ duplicate_references: true })
       await simulated.advanceMs(provider.guards.keyWindowMs + 1000)
-      expect(await provider.refund(refund)).toEqual({ kind: 'unknown' })
+      expect(await provider.refund(refund)).toEqual({ kind: 'remaining_differs' })
       expect((await simulated.taken(payment.reference)).refunded).toBe(1000n)
     })
 

@@ -344,7 +344,11 @@ function cardInUse(
 
 function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): string[] {
   const paid = new Set(book.filter(({ status }) => status === 'paid').map(({ reference }) => reference))
-  const returns = book.flatMap((charge) => charge.refunds).filter(({ status }) => status === 'succeeded')
+  const returns = book.flatMap(({ refunds: all }) =>
+    all
+      .filter(({ status }) => status === 'succeeded')
+      .map((one) => ({ ...one, bounced: all.some(({ status }) => status === 'failed') })),
+  )
   return [
     ...payments
       .filter(({ status }) => status !== 'succeeded' && status !== 'failed')
@@ -358,8 +362,9 @@ function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): 
       .filter(({ status }) => status === 'failed')
       .filter(({ id, code, settled_at }) =>
         returns.some(
-          ({ reference, at }) =>
-            reference === id && (code === 'refund_declined' || at < settled_at!.getTime()),
+          // What was refused because of another's money may be done later, once that has bounced.
+          ({ reference, at, bounced }) =>
+            reference === id && ((code === 'refund_declined' && !bounced) || at < settled_at!.getTime()),
         ),
       )
       .map(({ id }) => `${id} failed, and the provider had given the money back`),

@@ -279,7 +279,8 @@ export function openModelProvider(setting: {
     const given = giveBack(request, { pending: fault === 'pending', late: fault === 'stall_before' })
     if (fault === 'slow') boundaries.spend(20_000)
     if (fault === 'stall_after') await boundaries.stall()
-    if (!given || fault === 'lost_answer' || fault === 'garbage') return { kind: 'unknown' }
+    if (fault === 'lost_answer' || fault === 'garbage') return { kind: 'unknown' }
+    if (!given) return { kind: taken?.status === 'paid' ? 'remaining_differs' : 'unknown' }
     if (given.status === 'pending') return { kind: 'pending' }
     return { kind: given.status === 'failed' ? 'declined' : 'done' }
   }

@@ -99,6 +99,8 @@ export type RefundOutcome =
   | { kind: 'pending' }
   | { kind: 'declined' }
   | { kind: 'disputed' }
+  /** Not done, because another remainder is left than we expect: this refund was done before, or somebody else's was. */
+  | { kind: 'remaining_differs' }
   | { kind: 'not_sent' }
   | { kind: 'unknown' }
 

@@ -144,11 +144,13 @@ const refundRefusals: Readonly<Record<string, RefundOutcome>> = {
   charge_not_found: { kind: 'declined' },
   charge_not_paid: { kind: 'declined' },
   charge_disputed: { kind: 'disputed' },
+  remaining_differs: { kind: 'remaining_differs' },
+  already_refunded: { kind: 'remaining_differs' },
   // The provider did nothing and would do nothing until its operator acts; a later try may pass.
   unauthorized: { kind: 'not_sent' },
 }
 
-/** A known reference or an unexpected remainder may mean that this very refund went through: that is for a lookup to say. */
+/** A known reference may mean that this very refund went through: that is for a lookup to say. */
 function refundOutcome(request: RefundRequest, answer: JsonAnswer): RefundOutcome {
   if (answer.kind !== 'answered') return { kind: answer.kind }
   if (answer.status === 200 && isRefund.Check(answer.body)) {

@@ -219,7 +219,10 @@ async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: numb
   const found = await sql<TurnRow>`
     select r.id, r.origin, r.amount, r.currency, r.reason, r.status, r.step, r.sent_at, r.looks, r.none_count, r.none_since,
       coalesce(r.sending_until > statement_timestamp(), false) as leased,
-      p.id as payment_id, p.provider_id, p.captured, p.refunded,
+      p.id as payment_id, p.provider_id, p.captured,
+      -- What the provider is still working on is as good as gone.
+      p.refunded + coalesce((select sum(o.amount) from billing.refund o
+        where o.payment_id = r.payment_id and o.id <> r.id and o.step = 'accepted'), 0)::bigint as refunded,
       (select o.step from billing.refund o
        where o.payment_id = r.payment_id and o.id <> r.id and o.step in ('sending', 'unknown') limit 1) as other_step
     from billing.refund r join billing.payment p on p.id = r.payment_id

@@ -63,7 +63,7 @@ export function refundOnRecord(
   refund: { readonly refundId: string; readonly amount: Money },
   settledBefore: bigint,
   { namesRefunds }: Pick<ProviderGuards, 'namesRefunds'>,
-): RefundOutcome | { kind: 'none' } {
+): Exclude<RefundOutcome, { kind: 'remaining_differs' }> | { kind: 'none' } {
   const ours = record.refunds.find(({ reference }) => reference === refund.refundId)
   if (ours) {
     if (ours.status === 'succeeded') return { kind: 'done' }

@@ -48,7 +48,9 @@ export async function sendRefundInTurn(
 }
 
 type Found =
-  | RefundOutcome
+  | Exclude<RefundOutcome, { kind: 'remaining_differs' }>
+  /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
+  | { kind: 'overtaken'; givenBack: bigint }
   | { kind: 'none_yet'; count: number; since: Date; checkAt: Date }
   /** `givenBack`: what the provider says went back of the payment in all. */
   | { kind: 'never_arrived'; givenBack: bigint }
@@ -56,6 +58,7 @@ type Found =
 /** A first send; where no clear answer comes it looks once. */
 async function sendFirst(app: BillingApp, refund: LeasedRefund): Promise<Found> {
   const outcome = await ask(app, refund)
+  if (outcome.kind === 'remaining_differs') return explain(app, refund)
   if (outcome.kind !== 'unknown') return outcome
   const found = await look(app, refund)
   return found.kind === 'none' ? outcome : found
@@ -73,8 +76,21 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
     return { kind: 'none_yet', count: verdict.noneCount, since: verdict.noneSince, checkAt: verdict.checkAt }
   }
   const again = await ask(app, refund)
+  if (again.kind === 'remaining_differs') return explain(app, refund)
   // An earlier send may still arrive, so that this one did not leave proves nothing.
   return again.kind === 'not_sent' ? { kind: 'unknown' } : again
+}
+
+/**
+ * Another remainder is left than we expected. Where the record names our refunds and this one is not among them, it was
+ * refused. What we owe by ourselves is not given up so soon.
+ */
+async function explain(app: BillingApp, refund: LeasedRefund): Promise<Found> {
+  const found = await look(app, refund)
+  if (found.kind !== 'none') return found
+  const { namesRefunds, lookup } = app.provider.guards
+  const isCertain = namesRefunds && lookup === 'immediate' && refund.origin === 'request'
+  return isCertain ? { kind: 'overtaken', givenBack: found.givenBack } : { kind: 'unknown' }
 }
 
 function ask(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome> {
@@ -88,7 +104,7 @@ function ask(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome> {
   })
 }
 
-type Looked = RefundOutcome | { kind: 'none'; givenBack: bigint }
+type Looked = Found | { kind: 'none'; givenBack: bigint }
 
 async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   const lookup = await app.provider.findPayment(refund.payment.reference)
@@ -113,6 +129,9 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       return 'settled'
     case 'disputed':
       await fail(app, refundId, 'payment_disputed', now)
+      return 'settled'
+    case 'overtaken':
+      await fail(app, refundId, 'refund_declined', now, outcome.givenBack)
       return 'settled'
     case 'never_arrived':
       await fail(app, refundId, 'never_arrived', now, outcome.givenBack)
@@ -157,14 +176,14 @@ async function fail(
   refundId: string,
   code: RefundFailure,
   now: Date,
-  givenBack = 0n,
+  givenBack?: bigint,
 ): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
     if (!refund) return
     const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId))
-    const gone = code === 'never_arrived' ? await recordGone(tx, now, refund, givenBack) : []
+    const gone = givenBack === undefined ? [] : await recordGone(tx, now, refund, givenBack)
     await insertEvents(tx, now, [
       refundEvent('refund.failed', refund, code),
       ...(newDispute ? [refundEvent('payment.disputed', refund)] : []),
