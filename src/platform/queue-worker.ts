@@ -58,11 +58,12 @@ export function startQueueWorker(options: WorkerOptions): QueueWorker {
  * The library gives the connection it listens on back twice when that breaks while it stops. The pool throws at the
  * second time, where nobody catches it, and the process would end; here the second time counts for nothing.
  */
-function releasingOnce(pool: pg.Pool): pg.Pool {
+export function releasingOnce(pool: pg.Pool): pg.Pool {
   const connect = pool.connect.bind(pool)
   const connectOnce = (callback?: Connected) => {
     if (callback === undefined) return connect()
     return connect((error, client, release) => {
+      if (!client) return callback(error, client, release)
       let released = false
       callback(error, client, (reason) => {
         if (released) return
