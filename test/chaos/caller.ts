@@ -1,14 +1,8 @@
 import type { History, RequestEntry } from '../simulation/history.ts'
 import type { Random } from '../simulation/random.ts'
+import type { Ask } from '../simulation/simulated-world.ts'
 import type { Fleet, Serve } from './fleet.ts'
 import type { ServiceTime } from './service-time.ts'
-
-export type Ask = {
-  readonly method: 'GET' | 'POST' | 'PUT'
-  readonly path: string
-  readonly body?: object
-  readonly key?: string
-}
 
 /** One thing a client wants, and every time it asked for it. */
 export type Errand = { readonly ask: Ask; readonly entries: RequestEntry[] }

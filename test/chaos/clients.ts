@@ -1,6 +1,8 @@
+import { drawCommonAsk } from '../simulation/draw-ask.ts'
 import type { RequestEntry } from '../simulation/history.ts'
 import { type Random, seededRandom } from '../simulation/random.ts'
-import { type Ask, type Caller, type Errand, pause } from './caller.ts'
+import type { Ask } from '../simulation/simulated-world.ts'
+import { type Caller, type Errand, pause } from './caller.ts'
 import type { ServiceTime } from './service-time.ts'
 
 export type Clients = {
@@ -113,37 +115,12 @@ function drawAsk(known: Knowledge, random: Random, wish: Wish): Ask | undefined 
       return post('/trial', { account_id: account, plan_id: random.pick(['weekly', 'starter-monthly']) })
     case 'cancel':
       return subscription === undefined ? undefined : post('/cancel', { subscription_id: subscription })
-    case 'resume':
-      return subscription === undefined ? undefined : post('/resume', { subscription_id: subscription })
-    case 'changeCard':
-      return subscription === undefined
-        ? undefined
-        : post('/payment-method', {
-            subscription_id: subscription,
-            payment_method: drawCard(known, random),
-          })
-    case 'refund':
-      return invoice === undefined
-        ? undefined
-        : post('/refund', {
-            invoice_id: invoice,
-            ...(random.chance(0.8) && { amount: random.pick([1, 100, 400, 900, 1900]) }),
-          })
-    case 'readInvoices':
-      return { method: 'GET', path: `/api/billing/invoices?account_id=${account}&limit=100` }
-    case 'readSubscription':
-      return subscription === undefined
-        ? undefined
-        : { method: 'GET', path: `/api/billing/subscriptions/${subscription}` }
-    case 'keywords':
-      return {
-        method: 'POST',
-        path: '/api/batch/keywords',
-        body: {
-          workspace_id: 'shop',
-          keywords: Array.from({ length: random.between(1, 3) }, () => `shoe ${random.between(1, 400)}`),
-        },
-      }
+    default:
+      return drawCommonAsk(
+        random,
+        { account, subscription, invoice, post, drawCard: () => drawCard(known, random), keywords: 400 },
+        wish,
+      )
   }
 }
 

@@ -1,3 +1,4 @@
+import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
 import type { plans, Service } from './stage.ts'
@@ -113,18 +114,7 @@ function firstThings(world: SimulatedWorld, clients: Clients): Ask | undefined {
   return drawAsk(world, clients, clients.subscriptions.length === 0 ? 'subscribe' : 'readInvoices')
 }
 
-type Asked =
-  | 'subscribe'
-  | 'trial'
-  | 'cancel'
-  | 'resume'
-  | 'changeCard'
-  | 'refund'
-  | 'readInvoices'
-  | 'readSubscription'
-  | 'erase'
-  | 'editPlan'
-  | 'keywords'
+type Asked = 'subscribe' | 'trial' | 'cancel' | 'erase' | 'editPlan' | CommonAsk
 
 function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: About): Ask | undefined {
   const { random } = world
@@ -161,28 +151,6 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
             subscription_id: subscription,
             ...(random.chance(0.3) && { reason: 'too dear' }),
           })
-    case 'resume':
-      return subscription === undefined ? undefined : post('/resume', { subscription_id: subscription })
-    case 'changeCard':
-      return subscription === undefined
-        ? undefined
-        : post('/payment-method', {
-            subscription_id: subscription,
-            payment_method: drawCard(world, clients),
-          })
-    case 'refund':
-      return invoice === undefined
-        ? undefined
-        : post('/refund', {
-            invoice_id: invoice,
-            ...(random.chance(0.8) && { amount: random.pick([1, 100, 400, 900, 1900]) }),
-          })
-    case 'readInvoices':
-      return { method: 'GET', path: `/api/billing/invoices?account_id=${account}&limit=100` }
-    case 'readSubscription':
-      return subscription === undefined
-        ? undefined
-        : { method: 'GET', path: `/api/billing/subscriptions/${subscription}` }
     case 'erase':
       return { method: 'DELETE', path: `/api/billing/accounts/${account}` }
     case 'editPlan':
@@ -197,15 +165,12 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
           trial_days: 3,
         },
       }
-    case 'keywords':
-      return {
-        method: 'POST',
-        path: '/api/batch/keywords',
-        body: {
-          workspace_id: 'shop',
-          keywords: Array.from({ length: random.between(1, 3) }, () => `shoe ${random.between(1, 9)}`),
-        },
-      }
+    default:
+      return drawCommonAsk(
+        random,
+        { account, subscription, invoice, post, drawCard: () => drawCard(world, clients), keywords: 9 },
+        what,
+      )
   }
 }
 
