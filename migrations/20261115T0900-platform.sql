@@ -90,3 +90,16 @@ create table platform.freed_job (
   job_id  bigint primary key,
   times   integer not null
 );
+
+-- What only a person can put right. A row stays until the code that raised it sees it gone, or an operator clears it.
+create table platform.alarm (
+  kind      text not null,                     -- 'amount_differs', 'credentials_refused', …
+  subject   text not null,                     -- the id of what it is about
+  note      text not null,                     -- one sentence for an operator; no secret, no personal data
+  raised_at timestamptz not null,              -- service time, as is last_at
+  last_at   timestamptz not null,
+  count     integer not null default 1,
+  logged    boolean not null default false,    -- whether some process has written it to its log
+  primary key (kind, subject)
+);
+create index alarm_unlogged on platform.alarm (kind) where not logged;

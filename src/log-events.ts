@@ -23,6 +23,7 @@ export const logEvents = {
   'job.dead': { job: 'text', job_id: 'id', error: 'error' },
   'worker.lease-lost': {},
   'worker.jobs-freed': { count: 'int' },
+  'alarm.raised': { kind: 'text', subject: 'id' },
   'sandbox.failed': { error: 'error' },
   'sweep.failed': { sweep: 'text', error: 'error' },
 } as const satisfies EventSpec

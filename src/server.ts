@@ -7,6 +7,7 @@ import { batchRoutes } from './batch/routes.ts'
 import { overdueSeconds } from './billing/due.ts'
 import { billingRoutes } from './billing/routes.ts'
 import { clockRoutes } from './clock-routes.ts'
+import { countAlarms } from './platform/alarm.ts'
 import { openDb } from './platform/db.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
@@ -91,6 +92,9 @@ async function measure(app: App): Promise<void> {
     const { waiting, dead } = await countJobs(openDb(app.pool))
     app.metrics.waitingJobs.set(waiting)
     app.metrics.deadJobs.set(dead)
+    app.metrics.alarms.reset()
+    for (const [kind, count] of Object.entries(await countAlarms(openDb(app.pool))))
+      app.metrics.alarms.set({ kind }, count)
     for (const [kind, seconds] of Object.entries(await overdueSeconds(app.billing)))
       app.metrics.overdue.set({ kind }, seconds)
   } catch {

@@ -5,6 +5,7 @@ import { batchJobs } from './batch/jobs.ts'
 import { runDue as runBillingDue } from './billing/due.ts'
 import { billingJobs } from './billing/jobs.ts'
 import { isMoving } from './move-clock.ts'
+import { claimUnlogged } from './platform/alarm.ts'
 import { openDb } from './platform/db.ts'
 import { forgetOldKeys } from './platform/idempotency.ts'
 import type { Fence, Job } from './platform/queue.ts'
@@ -98,6 +99,13 @@ export function startUpkeep(app: App): Worker {
       run: async () => {
         const count = await freeDeadWorkers(app.pool)
         if (count > 0) app.log.warn('worker.jobs-freed', { count })
+      },
+    },
+    {
+      name: 'log-alarms',
+      everyMs: 2_000,
+      run: async () => {
+        for (const alarm of await claimUnlogged(openDb(app.pool))) app.log.error('alarm.raised', alarm)
       },
     },
     { name: 'follow-clock', everyMs: 1_000, run: () => app.clock.sync() },

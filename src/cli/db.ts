@@ -3,6 +3,7 @@ import { findChargingStop, liftChargingStop } from '../billing/charging-stop.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
+import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
 import { countJobs, listDeadJobs, reviveDeadJob } from '../platform/queue.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
@@ -20,6 +21,8 @@ import { openProgress } from './progress.ts'
 export const db: Command = {
   summary: 'Look after the database: queue, inbox, keys',
   usage: `rankledger db status [--json]           what waits, what is overdue, what failed
+rankledger db alarms [--json]           what only a person can put right
+rankledger db clear-alarm KIND SUBJECT  after it was put right
 rankledger db jobs [--json]             jobs that ran out of attempts
 rankledger db retry-job JOB_ID          give such a job its attempts back
 rankledger db rotate-keys [--json]      seal everything anew with the newest of VAULT_KEYS
@@ -30,16 +33,23 @@ which idempotency keys made under them still count.`,
 
   async run([verb, ...args]) {
     const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
-    const [subject, ...more] = positionals
-    if (verb === 'retry-job' ? !subject || more.length > 0 : subject !== undefined) {
-      throw new UsageError('Only retry-job takes an id, and exactly one.')
+    const wanted = verb === 'clear-alarm' ? 2 : verb === 'retry-job' ? 1 : 0
+    if (positionals.length !== wanted) {
+      throw new UsageError(
+        'retry-job takes exactly one id, clear-alarm a kind and a subject, the others nothing.',
+      )
     }
+    const [first, second] = positionals
     if (verb === 'status') return withApp('db', (app) => status(app, values.json))
+    if (verb === 'alarms') return withApp('db', (app) => alarms(app, values.json))
+    if (verb === 'clear-alarm') return withApp('db', (app) => clear(app, first!, second!))
     if (verb === 'jobs') return withApp('db', (app) => jobs(app, values.json))
-    if (verb === 'retry-job') return withApp('db', (app) => retryJob(app, subject!))
+    if (verb === 'retry-job') return withApp('db', (app) => retryJob(app, first!))
     if (verb === 'rotate-keys') return withApp('db', (app) => rotateKeys(app, values.json))
     if (verb === 'resume-charging') return withApp('db', resumeCharging)
-    throw new UsageError('Say what to do: status, jobs, retry-job, rotate-keys or resume-charging.')
+    throw new UsageError(
+      'Say what to do: status, alarms, clear-alarm, jobs, retry-job, rotate-keys or resume-charging.',
+    )
   },
 }
 
@@ -59,6 +69,7 @@ async function status(app: App, asJson: boolean): Promise<number> {
     migrations: rows[0]!.migrations,
     workers: rows[0]!.workers,
     now: renderInstant(app.clock(), app.config.timeZone),
+    alarms: await countAlarms(billing.db),
     jobs: queue,
     webhooks: inbox,
     unsettled: await countUnsettled(billing),
@@ -80,8 +91,40 @@ async function status(app: App, asJson: boolean): Promise<number> {
     print(
       `Overdue       ${late.map(([kind, seconds]) => `${kind} ${Math.round(seconds)} s`).join(', ') || 'nothing'}`,
     )
+    const alarming = Object.entries(found.alarms)
+    if (alarming.length > 0)
+      print(
+        `ALARMS        ${alarming.map(([kind, count]) => `${kind} ${count}`).join(', ')}; see \`rankledger db alarms\``,
+      )
     if (stop) print(`CHARGING IS STOPPED (${stop.cause}); look why, then \`rankledger db resume-charging\`.`)
   }
+  return 0
+}
+
+async function alarms(app: App, asJson: boolean): Promise<number> {
+  const view = (await listAlarms(app.billing.db, 1_000)).map((alarm) => ({
+    kind: alarm.kind,
+    subject: alarm.subject,
+    count: alarm.count,
+    since: renderInstant(alarm.raisedAt, app.config.timeZone),
+    last: renderInstant(alarm.lastAt, app.config.timeZone),
+    note: alarm.note,
+  }))
+  if (asJson) printJson({ alarms: view })
+  else if (view.length === 0) print('No alarm is raised.')
+  else {
+    printTable(
+      ['KIND', 'SUBJECT', 'TIMES', 'SINCE', 'NOTE'],
+      view.map((one) => [one.kind, one.subject, String(one.count), one.since, one.note]),
+    )
+  }
+  return 0
+}
+
+async function clear(app: App, kind: string, subject: string): Promise<number> {
+  if (!(await clearAlarm(app.billing.db, kind, subject)))
+    throw new CommandFailed('No such alarm is raised; `rankledger db alarms` lists them.')
+  print(`${kind} ${subject} is cleared. If its cause is still there, it is raised again.`)
   return 0
 }
 

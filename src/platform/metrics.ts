@@ -49,6 +49,12 @@ export function openMetrics() {
       labelNames: ['state'] as const,
       registers,
     }),
+    alarms: new Gauge({
+      name: 'rankledger_alarms',
+      help: 'Alarms that wait for a person, by kind; alert above 0',
+      labelNames: ['kind'] as const,
+      registers,
+    }),
     overdue: new Gauge({
       name: 'rankledger_overdue_seconds',
       help: 'Age of the oldest work that is due and not done, by kind; alert above 900',
