@@ -105,7 +105,7 @@ describe('the commands themselves', () => {
     ['plan', plan, 'put p --name P --amount 1.5 --currency KRW --interval month', /--amount/],
     ['plan', plan, 'put p --name P --amount 9 --currency XXX --interval month', /--currency/],
     ['plan', plan, 'put p --name P --amount 9 --currency KRW --interval fortnight', /--interval/],
-    ['db', db, 'vacuum', /status, jobs/],
+    ['db', db, 'vacuum', /status, alarms/],
     ['db', db, 'retry-job', /exactly one/],
     ['check-ledger', checkLedger, '--fast', /--fast/],
   ])('rankledger %s, called wrongly, says how: %#', async (_name, command, args, said) => {
