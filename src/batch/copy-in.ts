@@ -1,29 +1,10 @@
+import { pipeline } from 'node:stream/promises'
 import type pg from 'pg'
+import { from as copyFrom } from 'pg-copy-streams'
 
-/** What `pg` lends a query while its turn lasts: the part of its connection that COPY needs. */
-type CopyConnection = {
-  query(text: string): void
-  sendCopyFromChunk(chunk: Buffer): void
-  endCopyFrom(): void
-}
-
-/**
- * Runs `copy … from stdin` with rows that are all in memory, in COPY's text format. `pg` has the messages of the
- * protocol but no method for them, so this takes a query's place in its queue.
- */
-export function copyIn(client: pg.PoolClient, statement: string, rows: Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    client.query({
-      submit: (connection: CopyConnection) => connection.query(statement),
-      handleCopyInResponse(connection: CopyConnection) {
-        connection.sendCopyFromChunk(rows)
-        connection.endCopyFrom()
-      },
-      handleError: reject,
-      handleCommandComplete() {},
-      handleReadyForQuery: () => resolve(),
-    } as unknown as pg.Submittable)
-  })
+/** Runs `copy … from stdin` with rows that are all in memory, in COPY's text format. */
+export async function copyIn(client: pg.PoolClient, statement: string, rows: Buffer): Promise<void> {
+  await pipeline([rows], client.query(copyFrom(statement)))
 }
 
 /** A text as COPY wants it: its own signs are escaped. */
