@@ -8,6 +8,41 @@ begin
   raise exception '% rows are never changed or removed', tg_table_name using errcode = 'restrict_violation';
 end $$;
 
+-- Names this installation in what it asks of a provider. Made once, in every dump, never changed: a restored database
+-- asks with the keys it used before.
+create table billing.installation (
+  one                  boolean primary key default true check (one),
+  id                   text not null default replace(gen_random_uuid()::text, '-', ''),
+  lookup_first_before  timestamptz             -- service time: what fell due by then may have been sent by a database since lost
+);
+insert into billing.installation default values;
+
+create function billing.keep_installation() returns trigger language plpgsql as $$
+begin
+  if tg_op = 'DELETE' or new.id <> old.id then
+    raise exception 'the installation keeps its id' using errcode = 'restrict_violation';
+  end if;
+  return new;
+end $$;
+create trigger installation_is_kept before update or delete on billing.installation
+  for each row execute function billing.keep_installation();
+
+-- The provider's key and reference of the n-th attempt to collect a period: a pure function of its place. Letters, digits
+-- and underscores, 43 of them, which every provider takes.
+create function billing.charge_reference(subscription_id text, k integer, attempt integer) returns text
+language sql stable as $$
+  select 'rl_' || left(encode(sha256(convert_to(
+    concat_ws(' ', 'charge', i.id, charge_reference.subscription_id, charge_reference.k, charge_reference.attempt),
+    'UTF8')), 'hex'), 40)
+  from billing.installation i
+$$;
+
+-- The same of the n-th refund of a payment.
+create function billing.refund_reference(payment_reference text, n integer) returns text
+language sql immutable as $$
+  select 'rl_' || left(encode(sha256(convert_to(concat_ws(' ', 'refund', payment_reference, n), 'UTF8')), 'hex'), 40)
+$$;
+
 create table billing.account (
   id             text primary key,
   time_zone      text not null,
@@ -161,10 +196,12 @@ create table billing.period (
   check (start_at < end_at)
 );
 
--- An attempt to take an invoice's amount. Its id is the provider's key and our reference.
+-- An attempt to take an invoice's amount.
 create table billing.payment (
   id                 text primary key,
+  provider_reference text not null unique,           -- key and reference at the provider: billing.charge_reference
   invoice_id         text not null references billing.invoice,
+  attempt            integer not null check (attempt >= 1),
   subscription_id    text not null references billing.subscription,
   account_id         text not null,
   payment_method_id  text not null,
@@ -187,6 +224,7 @@ create table billing.payment (
   looks              integer not null default 0,
   none_count         integer not null default 0,     -- lookups that found nothing after the key window had closed
   none_since         timestamptz,                    -- service time of the first of them
+  unique (invoice_id, attempt),
   check (captured in (0, amount)),
   check (refunded + refund_pending <= captured),
   check ((status in ('sending', 'unknown')) = (settled_at is null)),
@@ -194,13 +232,14 @@ create table billing.payment (
 ) with (fillfactor = 70);
 create unique index payment_one_open on billing.payment (invoice_id) where status in ('sending', 'unknown');
 create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not stray;
-create index payment_by_invoice on billing.payment (invoice_id, id);
 create index payment_look on billing.payment (look_at) where status in ('sending', 'unknown');
 create index payment_check on billing.payment (check_at) where status in ('sending', 'unknown') and check_at is not null;
 
 create table billing.refund (
   id             text primary key,
   payment_id     text not null references billing.payment,
+  n              integer check (n >= 1),             -- the n-th that we asked for; null: made at the provider
+  provider_reference text unique,                    -- key and reference at the provider: billing.refund_reference
   invoice_id     text not null references billing.invoice,
   account_id     text not null,
   amount         bigint not null check (amount >= 1),
@@ -213,6 +252,7 @@ create table billing.refund (
   code           text,                               -- why it failed
   created_at     timestamptz not null,
   sent_at        timestamptz,
+  remaining      bigint,                             -- what was left of the payment at the first send, which every send says
   settled_at     timestamptz,
   sending_until  timestamptz,
   look_at        timestamptz,
@@ -220,6 +260,9 @@ create table billing.refund (
   looks          integer not null default 0,
   none_count     integer not null default 0,
   none_since     timestamptz,
+  unique (payment_id, n),
+  check ((n is null) = (provider_reference is null)),
+  check (n is not null or origin = 'provider'),
   check ((status = 'pending') = (step is not null)),
   check ((status = 'pending') = (look_at is not null))
 );

@@ -6,7 +6,7 @@ create table billing.webhook (
   sealed       bytea,                           -- the body itself, sealed; erased after 90 days
   type         text not null,                   -- the provider's own word
   claim        text check (claim in ('paid', 'declined', 'changed')),  -- what it says of the payment; null: of no interest
-  reference    text,                            -- our payment, as the event names it
+  reference    text,                            -- our payment, by its reference at the provider
   status       text not null check (status in ('waiting', 'done', 'ignored', 'failed')),
   tries        integer not null default 0,
   last_error   text,                            -- type of the last failure; never its words

@@ -8,7 +8,9 @@ import { parseInstant, renderInstant } from './platform/time.ts'
 import { Faults } from './sandbox/faults.ts'
 
 const Payment = Type.Object({
-  reference: Type.String({ description: 'The id of the payment attempt it was asked for' }),
+  reference: Type.String({
+    description: "The merchant's reference of the payment attempt, as in an invoice's payments",
+  }),
   account_id: Type.String(),
   amount: Type.Integer(),
   currency: Type.String(),

@@ -86,9 +86,16 @@ export type BillingTables = IdempotencyTables & {
     due_at: Date | null
   }
   'billing.period': { subscription_id: string; k: number; start_at: Date; end_at: Date; invoice_id: string }
+  'billing.installation': {
+    one: Generated<boolean>
+    id: Generated<string>
+    lookup_first_before: Date | null
+  }
   'billing.payment': {
     id: string
+    provider_reference: string
     invoice_id: string
+    attempt: number
     subscription_id: string
     account_id: string
     payment_method_id: string
@@ -115,6 +122,8 @@ export type BillingTables = IdempotencyTables & {
   'billing.refund': {
     id: string
     payment_id: string
+    n: number | null
+    provider_reference: string | null
     invoice_id: string
     account_id: string
     amount: bigint
@@ -127,6 +136,7 @@ export type BillingTables = IdempotencyTables & {
     code: string | null
     created_at: Date
     sent_at: Date | null
+    remaining: bigint | null
     settled_at: Date | null
     sending_until: Date | null
     look_at: Date | null

@@ -64,10 +64,17 @@ function jsonOf({ compared, repaired, differences }: Reconciliation) {
   return { compared, repaired: repaired.map(viewOf), differences: differences.map(viewOf) }
 }
 
-function viewOf({ kind, reference, accountId, ours, theirs }: Difference) {
+function viewOf({ kind, reference, paymentId, accountId, ours, theirs }: Difference) {
   const side = (one: Difference['ours']) =>
     one && { status: one.status, ...toJson(one.amount), amount_refunded: toJson(one.refunded).amount }
-  return { kind, reference, account_id: accountId, ours: side(ours), provider: side(theirs) }
+  return {
+    kind,
+    reference,
+    payment_id: paymentId,
+    account_id: accountId,
+    ours: side(ours),
+    provider: side(theirs),
+  }
 }
 
 function report({ compared, repaired, differences }: Reconciliation): void {
@@ -76,13 +83,13 @@ function report({ compared, repaired, differences }: Reconciliation): void {
     ...repaired.map((one) => ['repaired', ...cellsOf(one)]),
     ...differences.map((one) => ['differs', ...cellsOf(one)]),
   ]
-  if (rows.length > 0) printTable(['', 'WHAT', 'PAYMENT', 'ACCOUNT', 'OURS', 'PROVIDER'], rows)
+  if (rows.length > 0) printTable(['', 'WHAT', 'REFERENCE', 'PAYMENT', 'ACCOUNT', 'OURS', 'PROVIDER'], rows)
 }
 
-function cellsOf({ kind, reference, accountId, ours, theirs }: Difference): string[] {
+function cellsOf({ kind, reference, paymentId, accountId, ours, theirs }: Difference): string[] {
   const side = (one: Difference['ours']) =>
     one ? `${one.status} ${netOf(one.amount, one.refunded)}` : 'none'
-  return [kind, reference, accountId ?? '-', side(ours), side(theirs)]
+  return [kind, reference, paymentId ?? '-', accountId ?? '-', side(ours), side(theirs)]
 }
 
 function netOf(amount: Money, refunded: Money): string {

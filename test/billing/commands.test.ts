@@ -60,10 +60,13 @@ describe('invoices that an outage left behind', () => {
     const [april, may] = await held()
     world.script.nextCharges({ kind: 'lost_answer' })
     const { findPayment } = world.script.provider
-    world.script.provider.findPayment = async () => ({ kind: 'unknown' })
+    world.script.hooks.afterCharge = async () => {
+      world.script.provider.findPayment = async () => ({ kind: 'unknown' })
+    }
     expect(await charge(april!.invoiceId)).toBe('pending')
     expect(await charge(april!.invoiceId)).toBe('pending')
     expect(await voidHeldInvoice(world.app, april!.invoiceId, 'operator')).toBe('pending')
+    world.script.hooks.afterCharge = async () => {}
     world.script.provider.findPayment = findPayment
     await world.forgetLeases()
     await world.runDue()
@@ -244,8 +247,10 @@ describe('the commands themselves', () => {
   })
 
   test('a stored event is replayed by its id, and one that is not stored is told', async () => {
-    const [payment] = await world.query<{ id: string }>('select id from billing.payment order by id')
-    const raw = Buffer.from(JSON.stringify({ type: 'payment.paid', data: { reference: payment!.id } }))
+    const [payment] = await world.query<{ reference: string }>(
+      'select provider_reference as reference from billing.payment order by id',
+    )
+    const raw = Buffer.from(JSON.stringify({ type: 'payment.paid', data: payment }))
     const headers = signStandardWebhook(world.environment['WEBHOOK_SECRETS']!, 'evt_replay', raw, new Date())
     expect((await world.ask('POST', '/api/billing/webhook', { raw, headers, token: null })).status).toBe(200)
     const replayed = await run(replayWebhook, ['evt_replay', '--json'])

@@ -72,10 +72,10 @@ test('money found after its attempt was given up goes back in full by itself', a
   world.script.nextCharges(...Array.from({ length: 20 }, () => ({ kind: 'lost_request' as const })))
   await world.subscribe('acct_1')
   await world.advanceTo('2026-03-06T10:00:00+09:00')
-  const paymentId = (await world.invoices('acct_1'))[0].payments[0].payment_id
+  const { reference } = (await world.invoices('acct_1'))[0].payments[0]
   const amount = { minor: 9900n, currency: 'KRW' as const }
-  world.script.book.set(paymentId, {
-    reference: paymentId,
+  world.script.book.set(reference, {
+    reference,
     accountId: 'acct_1',
     amount,
     status: 'paid',
@@ -83,8 +83,8 @@ test('money found after its attempt was given up goes back in full by itself', a
     refunds: [],
     disputed: false,
   })
-  await settleFromProvider(world.app, paymentId)
-  await settleFromProvider(world.app, paymentId)
+  await settleFromProvider(world.app, reference)
+  await settleFromProvider(world.app, reference)
   expect(await world.books()).toEqual({ provider: 9900, unclaimed: -9900 })
   await world.runDue()
   expect(await world.books()).toEqual({ provider: 0, unclaimed: 0 })

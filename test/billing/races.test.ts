@@ -136,7 +136,14 @@ test('the database itself refuses a second live subscription, a second period, a
     )
   await expect(copy('subscription', '{"id": "sub_2"}')).rejects.toThrow('subscription_one_live')
   await expect(copy('period', '{}')).rejects.toThrow('period_pkey')
-  await expect(copy('payment', '{"id": "pay_2"}')).rejects.toThrow('payment_one_succeeded')
+  await expect(copy('payment', '{"id": "pay_2"}')).rejects.toThrow('payment_provider_reference_key')
+  await expect(copy('payment', '{"id": "pay_2", "provider_reference": "rl_2"}')).rejects.toThrow(
+    'payment_invoice_id_attempt_key',
+  )
+  await expect(
+    copy('payment', '{"id": "pay_2", "provider_reference": "rl_2", "attempt": 2}'),
+  ).rejects.toThrow('payment_one_succeeded')
+  await expect(pool.query(`update billing.installation set id = 'another'`)).rejects.toThrow('keeps its id')
   await expect(pool.query('update billing.invoice set amount_due = 1')).rejects.toThrow('status and totals')
   await expect(pool.query('delete from billing.invoice')).rejects.toThrow('never changed or removed')
   await expect(pool.query('update billing.ledger_entry set amount = amount * 2')).rejects.toThrow(

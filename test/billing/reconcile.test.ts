@@ -12,8 +12,8 @@ afterEach(() => world.close())
 const won = (minor: bigint) => ({ minor, currency: 'KRW' as const })
 const reconcile = () =>
   reconcilePayments(world.app, new Date('2026-01-01T00:00:00Z'), new Date('2027-01-01T00:00:00Z'))
-const paymentOf = async (account: string) =>
-  (await world.rows<{ id: string }>('select id from billing.payment where account_id = $1', [account]))[0]!.id
+const paymentOf = async (account: string): Promise<string> =>
+  (await world.invoices(account))[0].payments[0].reference
 const kinds = (differences: readonly { kind: string; reference: string }[]) =>
   differences.map(({ kind, reference }) => [kind, reference])
 

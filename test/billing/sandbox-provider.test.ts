@@ -106,7 +106,7 @@ test('money given back in the provider’s own console is recorded with the refu
   const account = newAccount()
   await subscribe('bk_test_ok', account)
   const [{ invoice_id, payments }] = await invoicesOf(account)
-  const byHand = await fetch(`${world.app.sandboxUrl}/v1/charges/${payments[0].payment_id}/refunds`, {
+  const byHand = await fetch(`${world.app.sandboxUrl}/v1/charges/${payments[0].reference}/refunds`, {
     method: 'POST',
     headers: {
       authorization: 'Bearer console',

@@ -230,7 +230,7 @@ describe('what becomes of them', () => {
   const paymentOf = async (account: string) =>
     (
       await world.rows<{ id: string; status: string }>(
-        'select id, status from billing.payment where account_id = $1',
+        'select provider_reference as id, status from billing.payment where account_id = $1',
         [account],
       )
     )[0]!
@@ -430,7 +430,7 @@ describe('what becomes of them', () => {
     expect(await statusOf(id)).toBe('done')
   })
 
-  test('an unsigned hint makes us look the payment up, by our id or the provider’s, and is not believed', async () => {
+  test('an unsigned hint makes us look the payment up, by our reference or the provider’s id, and is not believed', async () => {
     await world.subscribe('acct')
     const { id } = await paymentOf('acct')
     world.script.book

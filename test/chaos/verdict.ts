@@ -69,7 +69,7 @@ async function readBook(query: Query): Promise<BookCharge[]> {
     asked_at: Date | null
   }>(
     `select s.*, p.created_at as asked_at from sandbox.payment s
-     left join billing.payment p on p.id = s.reference order by s.created_at, s.id`,
+     left join billing.payment p on p.provider_reference = s.reference order by s.created_at, s.id`,
   )
   const refunds = await query<{
     payment_id: string

@@ -209,7 +209,7 @@ async function countPaidTwice(fleet: Fleet): Promise<number> {
   const { rows } = await fleet.db.query(`
     select i.id
     from sandbox.payment s
-    join billing.payment p on p.id = s.reference
+    join billing.payment p on p.provider_reference = s.reference
     join billing.invoice i on i.id = p.invoice_id
     where s.status = 'paid'
     group by i.id, i.amount_due

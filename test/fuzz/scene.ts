@@ -5,7 +5,7 @@ import { recordRanks } from '../../src/batch/ranks/record-ranks.ts'
 import { startWorker } from '../../src/worker.ts'
 import type { Service } from './service.ts'
 
-export const prefixes = ['sub_', 'inv_', 'pay_', 'ref_', 'evt_', 'run_', 'mdl_'] as const
+export const prefixes = ['sub_', 'inv_', 'pay_', 'rl_', 'ref_', 'evt_', 'run_', 'mdl_'] as const
 export type Prefix = (typeof prefixes)[number]
 
 /** What exists in the world that is fuzzed, so that a request can name it. */

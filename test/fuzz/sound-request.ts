@@ -133,7 +133,7 @@ const recipes: Readonly<Record<string, (draft: Draft, maker: Maker) => void>> = 
       JSON.stringify({
         type: random.pick(['payment.paid', 'payment.declined', 'payment.refunded', 'weather.changed']),
         timestamp: '2030-01-15T12:00:00.000Z',
-        data: { reference: random.pick(scene.ids('pay_')) },
+        data: { reference: random.pick(scene.ids('rl_')) },
       }),
     )
     // Half of the ids were used before.
@@ -142,7 +142,7 @@ const recipes: Readonly<Record<string, (draft: Draft, maker: Maker) => void>> = 
     setBody(draft, body)
   },
   '/api/billing/hints/{secret}'(draft, { random, scene }) {
-    setBody(draft, Buffer.from(JSON.stringify({ data: { orderId: random.pick(scene.ids('pay_')) } })))
+    setBody(draft, Buffer.from(JSON.stringify({ data: { orderId: random.pick(scene.ids('rl_')) } })))
   },
 }
 

@@ -20,6 +20,7 @@ export type Facts = {
   }[]
   readonly payments: readonly {
     id: string
+    provider_reference: string
     invoice_id: string
     payment_method_id: string
     status: string
@@ -55,13 +56,13 @@ export async function readFacts(stage: Stage, accountId: string): Promise<Facts>
         'subscriptions', ${list('id, status, cancel_code, payment_method_id, trial_ends_at', `from billing.subscription where ${own} order by id`)},
         'periods', ${list('p.subscription_id, p.k, p.invoice_id', `from billing.period p join billing.subscription s on s.id = p.subscription_id where s.${own} order by p.k`)},
         'invoices', ${list('id, number, status, amount_due, amount_paid, amount_refunded', `from billing.invoice where ${own} order by number`)},
-        'payments', ${list('id, invoice_id, payment_method_id, status, captured, refunded, refund_pending, stray', `from billing.payment where ${own} order by id`)},
+        'payments', ${list('id, provider_reference, invoice_id, payment_method_id, status, captured, refunded, refund_pending, stray', `from billing.payment where ${own} order by id`)},
         'refunds', ${list('id, payment_id, amount, status, origin', `from billing.refund where ${own} order by id`)},
         'methods', ${list('id, state', `from billing.payment_method where ${own} order by id`)},
         'events', ${list('type, data', `from billing.event where ${own} order by id`)},
         'entries', ${list('t.cause, e.book, e.amount', `from billing.ledger_entry e join billing.ledger_transfer t on t.id = e.transfer_id where t.${own}`)},
         'grants', (select count(*) from billing.trial_grant where ${own}),
-        'webhooks', ${list('w.event_id, w.status', `from billing.webhook w join billing.payment p on p.id = w.reference where p.${own}`)}
+        'webhooks', ${list('w.event_id, w.status', `from billing.webhook w join billing.payment p on p.provider_reference = w.reference where p.${own}`)}
       ) as facts`,
     },
     [accountId],
@@ -116,12 +117,16 @@ function periodsChargedOnce(facts: Facts): [boolean, string][] {
   const charges = facts.provider.filter(({ paid }) => paid)
   return [
     [
-      charges.every(({ reference }) => facts.payments.some(({ id }) => id === reference)),
+      charges.every(({ reference }) =>
+        facts.payments.some(({ provider_reference }) => provider_reference === reference),
+      ),
       'the provider takes nothing that we do not know of',
     ],
     ...facts.periods.map(({ subscription_id, k, invoice_id }): [boolean, string] => {
       const attempts = facts.payments.filter((payment) => payment.invoice_id === invoice_id)
-      const taken = charges.filter(({ reference }) => attempts.some(({ id }) => id === reference))
+      const taken = charges.filter(({ reference }) =>
+        attempts.some(({ provider_reference }) => provider_reference === reference),
+      )
       return [taken.length <= 1, `period ${k} of ${subscription_id} is charged at most once`]
     }),
     [
@@ -139,7 +144,7 @@ function moneyAgrees(facts: Facts): [boolean, string][] {
       `the provider gives back no more of ${reference} than it took`,
     ]),
     ...facts.payments.flatMap((payment): [boolean, string][] => {
-      const record = facts.provider.find(({ reference }) => reference === payment.id)
+      const record = facts.provider.find(({ reference }) => reference === payment.provider_reference)
       const refunds = facts.refunds.filter(
         ({ payment_id, status }) => payment_id === payment.id && status === 'succeeded',
       )

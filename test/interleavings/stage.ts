@@ -65,6 +65,7 @@ export type Begun = {
   readonly subscriptionId: string
   readonly invoiceId: string
   readonly paymentId: string
+  readonly reference: string
   /** Takes the money. */
   finish(): Promise<Subscribed>
 }
@@ -94,13 +95,14 @@ export async function openStage(url: string): Promise<Stage> {
     const { begin, finish } = subscribing(by, requestOf(accountId))
     const paymentId = await by.db.transaction().execute(begin)
     const { rows } = await pool.query(
-      'select subscription_id, invoice_id from billing.payment where id = $1',
+      'select subscription_id, invoice_id, provider_reference from billing.payment where id = $1',
       [paymentId],
     )
     return {
       subscriptionId: rows[0].subscription_id,
       invoiceId: rows[0].invoice_id,
       paymentId,
+      reference: rows[0].provider_reference,
       finish: () => finish(paymentId),
     }
   }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import {
   dataOf,
   type Evidence,
@@ -36,6 +37,7 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'what was acknowledged is there': acknowledgedIsThere,
   'every doubt ends': doubtsEnd,
   'a doubt is given up late enough, and a key is used only while it is known': doubtsTakeTheirTime,
+  'a key follows from its place alone': keysFollowFromPlaces,
   'one trial per account for ever': oneTrial,
   'one live subscription per account': oneLive,
   'an acknowledged notification takes effect once': notificationsOnce,
@@ -386,6 +388,37 @@ function doubtsTakeTheirTime({ asked, payments }: Facts): string[] {
     if (code === 'never_arrived' && settled_at!.getTime() < created_at.getTime() + keyWindowMs + 3_600_000)
       found.push(`${id} was given up too soon`)
   return found
+}
+
+/** Computed anew: a database that forgot what it sent must come to the same key for the same obligation. */
+function keysFollowFromPlaces({ installation, payments, periods, refunds }: Facts): string[] {
+  const derive = (...place: unknown[]) =>
+    `rl_${createHash('sha256').update(place.join(' ')).digest('hex').slice(0, 40)}`
+  const periodOf = new Map(periods.map((one) => [one.invoice_id, one]))
+  const referenceOf = new Map(payments.map(({ id, provider_reference }) => [id, provider_reference]))
+  const numbered = (all: readonly (number | null)[]) =>
+    all.filter((n) => n !== null).every((_, at, own) => own.includes(at + 1))
+  return [
+    ...payments
+      .filter(({ invoice_id, attempt, provider_reference }) => {
+        const { subscription_id, k } = periodOf.get(invoice_id)!
+        return derive('charge', installation, subscription_id, k, attempt) !== provider_reference
+      })
+      .map(({ id }) => id),
+    ...refunds
+      .filter(({ provider_reference }) => provider_reference !== null)
+      .filter(
+        ({ payment_id, n, provider_reference }) =>
+          derive('refund', referenceOf.get(payment_id), n) !== provider_reference,
+      )
+      .map(({ id }) => id),
+    ...[...groupBy(payments, ({ invoice_id }) => invoice_id)]
+      .filter(([, own]) => !numbered(own.map(({ attempt }) => attempt)))
+      .map(([id]) => `the attempts of ${id} are not numbered from 1`),
+    ...[...groupBy(refunds, ({ payment_id }) => payment_id)]
+      .filter(([, own]) => !numbered(own.map(({ n }) => n)))
+      .map(([id]) => `the refunds of ${id} are not numbered from 1`),
+  ]
 }
 
 function oneTrial({ requests, subscriptions, grants }: Facts): string[] {

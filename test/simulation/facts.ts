@@ -58,6 +58,8 @@ export type Invoice = {
 type Period = { subscription_id: string; k: number; start_at: Date; end_at: Date; invoice_id: string }
 export type Payment = {
   id: string
+  provider_reference: string
+  attempt: number
   invoice_id: string
   subscription_id: string
   account_id: string
@@ -76,6 +78,8 @@ export type Payment = {
 type Refund = {
   id: string
   payment_id: string
+  n: number | null
+  provider_reference: string | null
   invoice_id: string
   amount: bigint
   origin: string
@@ -96,8 +100,12 @@ type Method = {
 }
 type Webhook = { event_id: string; status: string; reference: string | null }
 
-/** The evidence, read once and put in order. */
+/**
+ * The evidence, read once and put in order. Where the provider speaks of a charge or refund by its reference, it stands
+ * here by our id, if there is one.
+ */
 export type Facts = Evidence & {
+  readonly installation: string
   readonly requests: readonly RequestEntry[]
   readonly deliveries: readonly DeliveryEntry[]
   readonly subscriptions: readonly Subscription[]
@@ -121,15 +129,32 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
   const jobs = await query<{ count: number }>(
     'select count(*)::int as count from graphile_worker._private_jobs',
   )
+  const payments = await query<Payment>('select * from billing.payment order by id')
+  const refunds = await query<Refund>('select * from billing.refund order by id')
+  const [installation] = await query<{ id: string }>('select id from billing.installation')
+  const ids = new Map([...payments, ...refunds].map(({ id, provider_reference }) => [provider_reference, id]))
+  const ours = (reference: string) => ids.get(reference) ?? reference
   return {
     ...evidence,
+    installation: installation!.id,
+    book: evidence.book.map((charge) => ({
+      ...charge,
+      reference: ours(charge.reference),
+      refunds: charge.refunds.map((refund) => ({
+        ...refund,
+        reference: ids.get(refund.reference) ?? refund.reference,
+      })),
+    })),
+    asked: evidence.asked.map((one) => ({ ...one, key: ours(one.key) })),
     requests: history.filter((entry) => entry.kind === 'request'),
-    deliveries: history.filter((entry) => entry.kind === 'delivery'),
+    deliveries: history
+      .filter((entry) => entry.kind === 'delivery')
+      .map((entry) => ({ ...entry, reference: ours(entry.reference) })),
     subscriptions: await query('select * from billing.subscription order by id'),
     invoices: await query('select * from billing.invoice order by id'),
     periods: await query('select * from billing.period order by subscription_id, k'),
-    payments: await query('select * from billing.payment order by id'),
-    refunds: await query('select * from billing.refund order by id'),
+    payments,
+    refunds,
     transfers: await query(
       `select t.id, t.cause, t.currency, e.book, e.amount from billing.ledger_transfer t
        left join billing.ledger_entry e on e.transfer_id = t.id order by t.id, e.book`,

@@ -16,15 +16,15 @@ test('a refund by hand of the very amount that ours was to give back is recorded
   world = await openBillingWorld()
   await world.subscribe('acct_1')
   const [invoice] = await world.invoices('acct_1')
-  const paymentId = invoice.payments[0].payment_id
+  const { reference } = invoice.payments[0]
   world.script.nextRefunds(...lost(20))
   await world.post('/refund', { invoice_id: invoice.invoice_id })
-  const record = world.script.book.get(paymentId)!
+  const record = world.script.book.get(reference)!
   record.refunds.push({ reference: 'by-hand', amount: record.amount, status: 'succeeded' })
 
-  expect(await settleFromProvider(world.app, paymentId)).toBe('in_motion')
+  expect(await settleFromProvider(world.app, reference)).toBe('in_motion')
   await world.advanceTo('2026-03-06T11:00:00+09:00')
-  expect(await settleFromProvider(world.app, paymentId)).toBe('settled')
+  expect(await settleFromProvider(world.app, reference)).toBe('settled')
   expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'refunded', amount_refunded: 9900 })
   expect(await world.books()).toEqual({ provider: 0, revenue: -9900, refunds: 9900 })
 })
@@ -33,8 +33,8 @@ test('money that somebody else gave back is not taken for a refund of ours that 
   world = await openBillingWorld()
   await world.subscribe('acct_1')
   const [invoice] = await world.invoices('acct_1')
-  const paymentId = invoice.payments[0].payment_id
-  const record = world.script.book.get(paymentId)!
+  const { reference } = invoice.payments[0]
+  const record = world.script.book.get(reference)!
   const part = { minor: 4000n, currency: record.amount.currency }
   record.refunds.push({ reference: null, amount: part, status: 'succeeded' })
   world.script.nextRefunds(...lost(20))
@@ -43,7 +43,7 @@ test('money that somebody else gave back is not taken for a refund of ours that 
 
   await world.advanceTo('2026-03-06T11:00:00+09:00')
   expect((await world.post('/refund', body, { key: 'k' })).status).toBe(502)
-  expect(await settleFromProvider(world.app, paymentId)).toBe('settled')
+  expect(await settleFromProvider(world.app, reference)).toBe('settled')
   expect((await world.invoices('acct_1'))[0]).toMatchObject({ amount_refunded: 4000 })
   expect(await world.books()).toEqual({ provider: 5900, revenue: -9900, refunds: 4000 })
 })
@@ -84,7 +84,7 @@ test('a refund that arrives after it was given up is seen by the next one and re
   await world.advanceTo('2026-03-07T12:00:00+09:00')
   expect((await world.rows('select code from billing.refund'))[0]).toEqual({ code: 'never_arrived' })
 
-  const record = world.script.book.get(invoice.payments[0].payment_id)!
+  const record = world.script.book.get(invoice.payments[0].reference)!
   record.refunds.push({ reference: 'arrived-late', amount: record.amount, status: 'succeeded' })
   await refund(1)
   await world.advanceTo('2026-03-09T12:00:00+09:00')

@@ -40,6 +40,7 @@ const InvoiceView = Type.Object({
   payments: Type.Array(
     Type.Object({
       payment_id: Type.String(),
+      reference: Type.String({ description: 'What the provider knows the payment by' }),
       status: Type.Enum(['pending', 'succeeded', 'failed']),
       ...moneyFields,
       amount_refunded: Type.Integer(),
@@ -174,6 +175,7 @@ function viewOf(invoice: Invoice) {
     lines: [{ description: invoice.description, quantity: 1, amount: toJson(invoice.due).amount }],
     payments: invoice.payments.map((payment) => ({
       payment_id: payment.paymentId,
+      reference: payment.reference,
       status: payment.status,
       ...toJson(payment.amount),
       amount_refunded: toJson(payment.refunded).amount,

@@ -83,6 +83,7 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
     .selectFrom('billing.payment')
     .select([
       'id',
+      'provider_reference',
       'invoice_id',
       'status',
       'amount',
@@ -119,6 +120,7 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
         .filter((payment) => payment.invoice_id === row.id)
         .map((payment) => ({
           paymentId: payment.id,
+          reference: payment.provider_reference,
           status: payment.status === 'sending' || payment.status === 'unknown' ? 'pending' : payment.status,
           amount: { minor: payment.amount, currency: payment.currency },
           refunded: { minor: payment.refunded, currency: payment.currency },

@@ -49,6 +49,8 @@ export type Invoice = {
 
 export type InvoicePayment = {
   readonly paymentId: string
+  /** What the provider knows it by. */
+  readonly reference: string
   readonly status: 'pending' | 'succeeded' | 'failed'
   readonly amount: Money
   readonly refunded: Money

@@ -1,16 +1,29 @@
 import type { BillingApp } from '../app.ts'
 import type { Card } from '../providers/port.ts'
 import type { Attempt, MethodInUse, PaymentNews } from './payment.ts'
-import { newsOfCharge, newsOfLookup } from './payment.ts'
+import { needsLookupFirst, newsOfCharge, newsOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
 
-/** Asks the provider for the money of an attempt, whose id is the key. Records nothing but a fresh billing key. */
+/**
+ * Asks the provider for the money of an attempt for the first time. One that comes late, or that a database since lost
+ * may have sent, is looked up first. Records nothing but a fresh billing key.
+ */
 export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
+  if (!needsLookupFirst(attempt, app.clock())) return sendCharge(app, attempt)
+  const lookup = await app.provider.findPayment(attempt.reference)
+  if (lookup.kind === 'none') return sendCharge(app, attempt)
+  const { paymentId } = attempt
+  // Nothing has left us as long as nobody answers.
+  return { paymentId, outcome: lookup.kind === 'found' ? newsOfLookup(lookup) : { kind: 'not_sent' } }
+}
+
+/** Asks under the attempt's key, whether or not it was asked before. */
+export async function sendCharge(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
   const { paymentId } = attempt
   const ready = await readyMethod(app, attempt.method)
   if (ready.kind !== 'ready') return { paymentId, outcome: ready }
   const outcome = await app.provider.charge({
-    key: paymentId,
+    key: attempt.reference,
     accountId: attempt.accountId,
     amount: attempt.amount,
     billingKey: ready.billingKey,
@@ -23,7 +36,7 @@ export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<
 export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
   const news = await chargePayment(app, attempt)
   if (news.outcome.kind !== 'unknown') return news
-  return { ...news, outcome: newsOfLookup(await app.provider.findPayment(attempt.paymentId)) }
+  return { ...news, outcome: newsOfLookup(await app.provider.findPayment(attempt.reference)) }
 }
 
 export type ReadyMethod =

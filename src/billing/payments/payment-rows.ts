@@ -41,16 +41,21 @@ export async function leaseAttempts(
     from leased p
     join billing.invoice i on i.id = p.invoice_id
     join billing.payment_method m on m.id = p.payment_method_id
+    cross join billing.installation n
     order by p.id`.execute(db)
   return found.rows.map(toAttempt)
 }
 
 const attemptColumns = sql.raw(`
-  p.id, p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.looks,
+  p.id, p.provider_reference, i.issued_at as due_at, coalesce(i.issued_at <= n.lookup_first_before, false) as maybe_sent_before,
+  p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.looks,
   p.none_count, p.none_since, i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged`)
 
 type AttemptRow = {
   id: string
+  provider_reference: string
+  due_at: Date
+  maybe_sent_before: boolean
   invoice_id: string
   subscription_id: string
   account_id: string
@@ -70,6 +75,9 @@ type AttemptRow = {
 function toAttempt(row: AttemptRow): Attempt {
   return {
     paymentId: row.id,
+    reference: row.provider_reference,
+    dueAt: row.due_at,
+    maybeSentBefore: row.maybe_sent_before,
     invoiceId: row.invoice_id,
     subscriptionId: row.subscription_id,
     accountId: row.account_id,

@@ -5,11 +5,17 @@ import { declineCodes } from '../providers/port.ts'
 /** An attempt to take an invoice's amount, with all that is needed to ask the provider. */
 export type Attempt = {
   readonly paymentId: string
+  /** Key and reference at the provider, derived from the attempt's place: subscription, period, number. */
+  readonly reference: string
   readonly invoiceId: string
   readonly subscriptionId: string
   readonly accountId: string
   readonly amount: Money
   readonly description: string
+  /** Service time at which its invoice fell due. */
+  readonly dueAt: Date
+  /** It belongs to a time of which a backup may have forgotten what was sent. */
+  readonly maybeSentBefore: boolean
   /** Service time of the first send; null while nothing has left us. */
   readonly sentAt: Date | null
   readonly looks: number
@@ -47,6 +53,13 @@ export type PaymentNews = {
     | { kind: 'failed'; code: FailureCode }
     | { kind: 'unknown' }
     | { kind: 'not_sent' }
+}
+
+const lateMs = 3_600_000
+
+/** Whether the provider is asked what it knows before the first send: it comes late, or may not be the first at all. */
+export function needsLookupFirst(attempt: Pick<Attempt, 'dueAt' | 'maybeSentBefore'>, now: Date): boolean {
+  return attempt.maybeSentBefore || now.getTime() - attempt.dueAt.getTime() > lateMs
 }
 
 export function isDecline(code: string | null): code is DeclineCode {

@@ -8,11 +8,11 @@ import type { Money } from '../money.ts'
 export type Provider = {
   readonly name: string
   readonly guards: ProviderGuards
-  /** Takes money. `key` is our attempt's id: idempotency key and reference at once. */
+  /** Takes money. `key` is derived from the attempt's place: idempotency key and reference at once. */
   charge(request: ChargeRequest): Promise<ChargeOutcome>
   /** What the provider knows of a charge, by our reference. */
   findPayment(reference: string): Promise<PaymentLookup>
-  /** Gives money back. `key` is our refund's id. */
+  /** Gives money back. `key` is derived from the payment and the refund's number. */
   refund(request: RefundRequest): Promise<RefundOutcome>
   /** Trades a one-time key of the browser for a billing key that can be charged again and again. */
   exchange(authKey: string, customerKey: string): Promise<ExchangeOutcome>
@@ -62,7 +62,7 @@ export type PaymentLookup =
   | { kind: 'unknown' }
 
 export type ProviderPayment = {
-  /** Our attempt's id. */
+  /** The key of our attempt. */
   readonly reference: string
   /** The provider's own id. */
   readonly providerId: string
@@ -78,7 +78,7 @@ export type ProviderPayment = {
 }
 
 export type ProviderRefund = {
-  /** Our refund's id where the provider carries it. */
+  /** The key of our refund where the provider carries it. */
   readonly reference: string | null
   readonly amount: Money
   readonly status: 'succeeded' | 'pending' | 'failed'

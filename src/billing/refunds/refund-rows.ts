@@ -68,16 +68,26 @@ export async function insertRefund(
   lookAfterMs: number,
 ): Promise<string> {
   const id = newId('ref_', now)
-  await tx
+  // The payment's row lock hands out the numbers of its refunds.
+  const payment = await tx
     .updateTable('billing.payment')
     .set((row) => ({ refund_pending: row('refund_pending', '+', refund.amount.minor) }))
     .where('id', '=', refund.paymentId)
-    .execute()
+    .returning('provider_reference')
+    .executeTakeFirstOrThrow()
+  const last = await tx
+    .selectFrom('billing.refund')
+    .select((row) => row.fn.max('n').as('n'))
+    .where('payment_id', '=', refund.paymentId)
+    .executeTakeFirst()
+  const n = (last?.n ?? 0) + 1
   await tx
     .insertInto('billing.refund')
     .values({
       id,
       payment_id: refund.paymentId,
+      n,
+      provider_reference: sql<string>`billing.refund_reference(${payment.provider_reference}, ${n})`,
       invoice_id: refund.invoiceId,
       account_id: refund.accountId,
       amount: refund.amount.minor,
@@ -90,6 +100,7 @@ export async function insertRefund(
       code: null,
       created_at: now,
       sent_at: null,
+      remaining: null,
       settled_at: null,
       sending_until: null,
       look_at: realTimeIn(lookAfterMs),
@@ -117,6 +128,8 @@ export async function insertForeignRefund(
     .values({
       id,
       payment_id: refund.paymentId,
+      n: null,
+      provider_reference: null,
       invoice_id: refund.invoiceId,
       account_id: refund.accountId,
       amount: refund.amount.minor,
@@ -129,6 +142,7 @@ export async function insertForeignRefund(
       code: null,
       created_at: now,
       sent_at: null,
+      remaining: null,
       settled_at: now,
       sending_until: null,
       look_at: null,
@@ -183,10 +197,13 @@ export type LeasedRefund = {
   readonly origin: 'request' | 'stray' | 'provider'
   readonly amount: Money
   readonly reason: RefundReason | null
+  /** Key and reference at the provider, derived from the payment and the refund's number. */
+  readonly reference: string
   readonly payment: { readonly reference: string; readonly providerId: string }
-  /** Taken and not yet given back for certain. */
-  readonly captured: bigint
+  /** What has gone back of the payment without this one. */
   readonly refunded: bigint
+  /** What was left of the payment when this one was first sent. */
+  readonly remaining: Money
   /** Null: nothing has left us yet. */
   readonly sentAt: Date | null
   /** The provider has said that it works on it. */
@@ -217,9 +234,9 @@ export async function takeTurn(db: BillingDb, refundId: string, now: Date, lease
 
 async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: number): Promise<Turn> {
   const found = await sql<TurnRow>`
-    select r.id, r.origin, r.amount, r.currency, r.reason, r.status, r.step, r.sent_at, r.looks, r.none_count, r.none_since,
-      coalesce(r.sending_until > statement_timestamp(), false) as leased,
-      p.id as payment_id, p.provider_id, p.captured,
+    select r.id, r.provider_reference, r.origin, r.amount, r.currency, r.reason, r.status, r.step, r.sent_at, r.remaining,
+      r.looks, r.none_count, r.none_since, coalesce(r.sending_until > statement_timestamp(), false) as leased,
+      p.provider_reference as payment_reference, p.provider_id, p.captured,
       -- What the provider is still working on is as good as gone.
       p.refunded + coalesce((select sum(o.amount) from billing.refund o
         where o.payment_id = r.payment_id and o.id <> r.id and o.step = 'accepted'), 0)::bigint as refunded,
@@ -233,21 +250,24 @@ async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: numb
   if (row.leased) return { kind: 'wait', inDoubt: false }
   if (row.step === 'queued' && row.other_step !== null)
     return { kind: 'wait', inDoubt: row.other_step === 'unknown' }
+  const refund = toLeased(row)
+  const begins = { step: 'sending' as const, sent_at: now, remaining: refund.remaining.minor }
   await tx
     .updateTable('billing.refund')
     .set({
-      ...(row.step === 'queued' && { step: 'sending' as const, sent_at: now }),
+      ...(row.step === 'queued' && begins),
       sending_until: realTimeIn(leaseMs),
       look_at: realTimeIn(leaseMs),
       check_at: null,
     })
     .where('id', '=', refundId)
     .execute()
-  return { kind: 'mine', refund: toLeased(row) }
+  return { kind: 'mine', refund }
 }
 
 type TurnRow = {
   id: string
+  provider_reference: string
   origin: LeasedRefund['origin']
   amount: bigint
   currency: Currency
@@ -255,11 +275,12 @@ type TurnRow = {
   status: Refund['status']
   step: 'queued' | 'sending' | 'unknown' | 'accepted' | null
   sent_at: Date | null
+  remaining: bigint | null
   looks: number
   none_count: number
   none_since: Date | null
   leased: boolean
-  payment_id: string
+  payment_reference: string
   provider_id: string | null
   captured: bigint
   refunded: bigint
@@ -267,15 +288,17 @@ type TurnRow = {
 }
 
 function toLeased(row: TurnRow): LeasedRefund {
+  const isQueued = row.step === 'queued'
   return {
     refundId: row.id,
     origin: row.origin,
     amount: { minor: row.amount, currency: row.currency },
     reason: row.reason,
-    payment: { reference: row.payment_id, providerId: row.provider_id ?? '' },
-    captured: row.captured,
+    reference: row.provider_reference,
+    payment: { reference: row.payment_reference, providerId: row.provider_id ?? '' },
     refunded: row.refunded,
-    sentAt: row.step === 'queued' ? null : row.sent_at,
+    remaining: { minor: isQueued ? row.captured - row.refunded : row.remaining!, currency: row.currency },
+    sentAt: isQueued ? null : row.sent_at,
     accepted: row.step === 'accepted',
     looks: row.looks,
     noneCount: row.none_count,
@@ -385,18 +408,18 @@ export async function endRefund(
   }
 }
 
-/** Takes back a refund that had succeeded and failed after all. Undefined: it was not succeeded. */
+/** Takes back a refund that had succeeded and failed after all. Undefined: none of that reference had succeeded. */
 export async function undoRefund(
   tx: BillingTx,
   now: Date,
-  refundId: string,
+  reference: string,
 ): Promise<SettledRefund | undefined> {
   const undone = await tx
     .updateTable('billing.refund')
     .set({ status: 'failed', code: 'refund_declined', settled_at: now })
-    .where('id', '=', refundId)
+    .where('provider_reference', '=', reference)
     .where('status', '=', 'succeeded')
-    .returning(['payment_id', 'invoice_id', 'account_id', 'amount', 'currency'])
+    .returning(['id', 'payment_id', 'invoice_id', 'account_id', 'amount', 'currency'])
     .executeTakeFirst()
   if (!undone) return undefined
   const payment = await tx
@@ -406,7 +429,7 @@ export async function undoRefund(
     .returning(['subscription_id', 'stray', 'refunded', 'refund_pending'])
     .executeTakeFirstOrThrow()
   return {
-    refundId,
+    refundId: undone.id,
     paymentId: undone.payment_id,
     invoiceId: undone.invoice_id,
     accountId: undone.account_id,

@@ -47,7 +47,7 @@ describe('a refund without an answer is read from the provider’s record', () =
     card: null,
     at: new Date(0),
   })
-  const refund = { refundId: 'ref_1', amount: krw(500n) }
+  const refund = { reference: 'ref_1', amount: krw(500n) }
   const named = (reference: string | null, status: 'succeeded' | 'pending' | 'failed') => ({
     reference,
     amount: krw(500n),

@@ -60,11 +60,11 @@ function isPaid(status: InvoiceStatus): boolean {
  */
 export function refundOnRecord(
   record: ProviderPayment,
-  refund: { readonly refundId: string; readonly amount: Money },
+  refund: { readonly reference: string; readonly amount: Money },
   settledBefore: bigint,
   { namesRefunds }: Pick<ProviderGuards, 'namesRefunds'>,
 ): Exclude<RefundOutcome, { kind: 'remaining_differs' }> | { kind: 'none' } {
-  const ours = record.refunds.find(({ reference }) => reference === refund.refundId)
+  const ours = record.refunds.find(({ reference }) => reference === refund.reference)
   if (ours) {
     if (ours.status === 'succeeded') return { kind: 'done' }
     return { kind: ours.status === 'pending' ? 'pending' : 'declined' }

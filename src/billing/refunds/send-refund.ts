@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
-import { subtract } from '../money.ts'
 import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts'
 import { markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { RefundOutcome } from '../providers/port.ts'
@@ -94,12 +93,11 @@ async function explain(app: BillingApp, refund: LeasedRefund): Promise<Found> {
 }
 
 function ask(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome> {
-  const captured = { minor: refund.captured, currency: refund.amount.currency }
   return app.provider.refund({
-    key: refund.refundId,
+    key: refund.reference,
     payment: refund.payment,
     amount: refund.amount,
-    remaining: subtract(captured, { minor: refund.refunded, currency: refund.amount.currency }),
+    remaining: refund.remaining,
     reason: refund.reason ?? 'other',
   })
 }

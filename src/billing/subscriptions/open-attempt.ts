@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import type { Attempt, MethodInUse } from '../payments/payment.ts'
@@ -22,16 +23,30 @@ export async function openAttempt(
     .where('status', '=', 'open')
   if (dueBy) claim = claim.where('due_at', '<=', dueBy).where('dunning', '=', 'retry')
   const invoice = await claim
-    .returning(['account_id', 'subscription_id', 'amount_due', 'currency', 'description'])
+    .returning([
+      'account_id',
+      'subscription_id',
+      'amount_due',
+      'currency',
+      'description',
+      'issued_at',
+      'attempt_count',
+      sql<boolean>`coalesce(issued_at <= (select lookup_first_before from billing.installation), false)`.as(
+        'maybe_sent_before',
+      ),
+    ])
     .executeTakeFirst()
   if (!invoice) return undefined
 
   const paymentId = newId('pay_', now)
-  await tx
+  const k = sql<number>`(select k from billing.period where invoice_id = ${invoiceId})`
+  const { provider_reference: reference } = await tx
     .insertInto('billing.payment')
     .values({
       id: paymentId,
+      provider_reference: sql<string>`billing.charge_reference(${invoice.subscription_id}, ${k}, ${invoice.attempt_count})`,
       invoice_id: invoiceId,
+      attempt: invoice.attempt_count,
       subscription_id: invoice.subscription_id,
       account_id: invoice.account_id,
       payment_method_id: method.methodId,
@@ -48,14 +63,18 @@ export async function openAttempt(
       check_at: null,
       none_since: null,
     })
-    .execute()
+    .returning('provider_reference')
+    .executeTakeFirstOrThrow()
   return {
     paymentId,
+    reference,
     invoiceId,
     subscriptionId: invoice.subscription_id,
     accountId: invoice.account_id,
     amount: { minor: invoice.amount_due, currency: invoice.currency },
     description: invoice.description,
+    dueAt: invoice.issued_at,
+    maybeSentBefore: invoice.maybe_sent_before,
     sentAt: now,
     looks: 0,
     noneCount: 0,

@@ -33,7 +33,7 @@ export async function openPeriods(
   }))
   const of = <T>(pick: (row: (typeof rows)[number]) => T) => rows.map(pick)
   const beside = alongside.map((one, at) => sql`${sql.ref(`beside_${at}`)} as (${one}),`)
-  await sql`
+  const opened = await sql<{ id: string; reference: string; lookup_first_before: Date | null }>`
     with ${sql.join(beside, sql``)} given as (
       select * from unnest(
         ${of((row) => row.subscription.subscriptionId)}::text[],
@@ -69,18 +69,24 @@ export async function openPeriods(
       insert into billing.period (subscription_id, k, start_at, end_at, invoice_id)
       select subscription_id, k, start_at, end_at, invoice_id from given
     )
-    insert into billing.payment (id, invoice_id, subscription_id, account_id, payment_method_id, amount, currency,
-      status, created_at, sent_at, sending_until, look_at)
-    select payment_id, invoice_id, subscription_id, account_id, method_id, amount, currency,
-      'sending', ${now}, ${now}, ${realTimeIn(leaseMs)}, ${realTimeIn(leaseMs)}
-    from given where payment_id is not null`.execute(tx)
+    insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id,
+      payment_method_id, amount, currency, status, created_at, sent_at, sending_until, look_at)
+    select payment_id, billing.charge_reference(subscription_id, k, 1), invoice_id, 1, subscription_id, account_id,
+      method_id, amount, currency, 'sending', ${now}, ${now}, ${realTimeIn(leaseMs)}, ${realTimeIn(leaseMs)}
+    from given where payment_id is not null
+    returning id, provider_reference as reference,
+      (select lookup_first_before from billing.installation) as lookup_first_before`.execute(tx)
 
-  return rows.flatMap(({ subscription, method, invoiceId, paymentId }) =>
+  const written = new Map(opened.rows.map((row) => [row.id, row]))
+  return rows.flatMap(({ subscription, due, method, invoiceId, paymentId }) =>
     paymentId === null
       ? []
       : [
           {
             paymentId,
+            reference: written.get(paymentId)!.reference,
+            dueAt: due.period.start,
+            maybeSentBefore: due.period.start <= (written.get(paymentId)!.lookup_first_before ?? new Date(0)),
             invoiceId,
             subscriptionId: subscription.subscriptionId,
             accountId: subscription.accountId,

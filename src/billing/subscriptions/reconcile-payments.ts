@@ -85,7 +85,7 @@ async function* listUnseen(
   for (;;) {
     const rows = await app.db
       .selectFrom('billing.payment')
-      .select('id')
+      .select(['id', 'provider_reference'])
       .where('created_at', '>=', from)
       .where('created_at', '<', to)
       .where('status', '<>', 'failed')
@@ -94,20 +94,20 @@ async function* listUnseen(
       .limit(500)
       .execute()
     if (rows.length === 0) return
-    for (const { id } of rows) if (!seen.has(id)) yield id
+    for (const { provider_reference: reference } of rows) if (!seen.has(reference)) yield reference
     after = rows.at(-1)!.id
   }
 }
 
 /** Records what the provider knows and sends what we owe. Undefined: both books agree now. */
 async function repair(app: BillingApp, difference: Difference): Promise<Difference | undefined> {
-  const { reference } = difference
-  if (difference.ours === null) return difference
+  const { reference, paymentId } = difference
+  if (paymentId === null) return difference
   await settleFromProvider(app, reference)
   const pending = await app.db
     .selectFrom('billing.refund')
     .select('id')
-    .where('payment_id', '=', reference)
+    .where('payment_id', '=', paymentId)
     .where('status', '=', 'pending')
     .orderBy('id')
     .execute()
@@ -125,14 +125,25 @@ async function findOurs(
   if (references.length === 0) return new Map()
   const rows = await app.db
     .selectFrom('billing.payment')
-    .select(['id', 'account_id', 'status', 'amount', 'currency', 'refunded', 'refund_pending', 'disputed'])
-    .where('id', 'in', [...references])
+    .select([
+      'id',
+      'provider_reference',
+      'account_id',
+      'status',
+      'amount',
+      'currency',
+      'refunded',
+      'refund_pending',
+      'disputed',
+    ])
+    .where('provider_reference', 'in', [...references])
     .execute()
   return new Map(
     rows.map((row) => [
-      row.id,
+      row.provider_reference,
       {
-        reference: row.id,
+        paymentId: row.id,
+        reference: row.provider_reference,
         accountId: row.account_id,
         status: row.status,
         amount: { minor: row.amount, currency: row.currency },

@@ -4,7 +4,8 @@ import { differenceOf, type OurPayment } from './reconciliation.ts'
 
 const won = (minor: bigint) => ({ minor, currency: 'KRW' as const })
 const ours = (more: Partial<OurPayment> = {}): OurPayment => ({
-  reference: 'pay_1',
+  paymentId: 'pay_1',
+  reference: 'rl_1',
   accountId: 'acct_1',
   status: 'succeeded',
   amount: won(9900n),
@@ -14,7 +15,7 @@ const ours = (more: Partial<OurPayment> = {}): OurPayment => ({
   ...more,
 })
 const theirs = (more: Partial<ProviderPayment> = {}): ProviderPayment => ({
-  reference: 'pay_1',
+  reference: 'rl_1',
   providerId: 'ch_1',
   status: 'paid',
   declineCode: null,

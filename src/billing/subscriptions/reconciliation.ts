@@ -2,6 +2,7 @@ import type { Money } from '../money.ts'
 import type { ProviderPayment } from '../providers/port.ts'
 
 export type OurPayment = {
+  readonly paymentId: string
   readonly reference: string
   readonly accountId: string
   readonly status: 'sending' | 'unknown' | 'succeeded' | 'failed'
@@ -15,6 +16,8 @@ export type OurPayment = {
 export type Difference = {
   readonly kind: DifferenceKind
   readonly reference: string
+  /** Null: none of ours. */
+  readonly paymentId: string | null
   readonly accountId: string | null
   readonly ours: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
   readonly theirs: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
@@ -43,6 +46,7 @@ export function differenceOf(
   return {
     kind,
     reference: ours?.reference ?? found?.reference ?? '',
+    paymentId: ours?.paymentId ?? null,
     accountId: ours?.accountId ?? null,
     ours: ours
       ? {

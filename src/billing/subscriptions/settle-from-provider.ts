@@ -23,25 +23,27 @@ export type ProviderVerdict =
  * up, refunded more than we know, a refund that failed after all, disputed. Safe to run any number of times.
  */
 export async function settleFromProvider(app: BillingApp, reference: string): Promise<ProviderVerdict> {
-  if (!(await isOurs(app, reference))) return 'not_ours'
+  const paymentId = await findOurs(app, reference)
+  if (paymentId === undefined) return 'not_ours'
   const lookup = await app.provider.findPayment(reference)
   if (lookup.kind !== 'found') return 'not_known'
-  await settleCharge(app, lookup.payment)
+  await settleCharge(app, paymentId, lookup.payment)
   const { status } = lookup.payment
-  return status !== 'paid' || (await settleAfterwards(app, lookup.payment)) ? 'settled' : 'in_motion'
+  return status !== 'paid' || (await settleAfterwards(app, paymentId, lookup.payment))
+    ? 'settled'
+    : 'in_motion'
 }
 
-async function isOurs(app: BillingApp, reference: string): Promise<boolean> {
+async function findOurs(app: BillingApp, reference: string): Promise<string | undefined> {
   const found = await app.db
     .selectFrom('billing.payment')
     .select('id')
-    .where('id', '=', reference)
+    .where('provider_reference', '=', reference)
     .executeTakeFirst()
-  return found !== undefined
+  return found?.id
 }
 
-async function settleCharge(app: BillingApp, record: ProviderPayment): Promise<void> {
-  const paymentId = record.reference
+async function settleCharge(app: BillingApp, paymentId: string, record: ProviderPayment): Promise<void> {
   const outcome = newsOfPayment(record)
   if (outcome.kind !== 'paid' && outcome.kind !== 'failed') return
 
@@ -58,11 +60,15 @@ async function settleCharge(app: BillingApp, record: ProviderPayment): Promise<v
 }
 
 /** What happened to the money after it was taken. False: the record cannot be told apart from a refund of ours. */
-async function settleAfterwards(app: BillingApp, record: ProviderPayment): Promise<boolean> {
+async function settleAfterwards(
+  app: BillingApp,
+  paymentId: string,
+  record: ProviderPayment,
+): Promise<boolean> {
   const pending = await app.db
     .selectFrom('billing.refund')
     .select('id')
-    .where('payment_id', '=', record.reference)
+    .where('payment_id', '=', paymentId)
     .where('status', '=', 'pending')
     .where('sent_at', 'is not', null)
     .orderBy('id')
@@ -84,7 +90,7 @@ async function settleAfterwards(app: BillingApp, record: ProviderPayment): Promi
         'currency',
         'stray',
       ])
-      .where('id', '=', record.reference)
+      .where('id', '=', paymentId)
       .forUpdate()
       .executeTakeFirstOrThrow()
     const events: NewEvent[] = []
@@ -129,7 +135,7 @@ async function reverseFailed(tx: BillingTx, record: ProviderPayment, now: Date):
     if (!undone.stray) await setRefunded(tx, undone.invoiceId, undone.refunded)
     await postTransfers(tx, now, [
       {
-        cause: `refund_reversal:${reference}`,
+        cause: `refund_reversal:${undone.refundId}`,
         accountId: undone.accountId,
         amount: undone.amount,
         from: undone.stray ? 'unclaimed' : 'refunds',

@@ -1,6 +1,6 @@
 import { allDone } from '../all-done.ts'
 import type { BillingApp } from '../app.ts'
-import { chargePayment } from '../payments/charge-payment.ts'
+import { chargePayment, sendCharge } from '../payments/charge-payment.ts'
 import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts'
 import { type Attempt, newsOfLookup, type PaymentNews } from '../payments/payment.ts'
 import { leaseAttempts, markSent, markUnknown, sendingLeaseMs } from '../payments/payment-rows.ts'
@@ -34,7 +34,7 @@ async function takeUp(app: BillingApp, attempt: Attempt): Promise<void> {
   const now = app.clock()
   if (attempt.sentAt === null) return sendUnsent(app, attempt, now)
 
-  const lookup = await app.provider.findPayment(attempt.paymentId)
+  const lookup = await app.provider.findPayment(attempt.reference)
   if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup))
 
   const doubt = { sentAt: attempt.sentAt, noneCount: attempt.noneCount, noneSince: attempt.noneSince }
@@ -59,7 +59,7 @@ async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise
 }
 
 async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
-  await settlePayments(app, [{ attempt, news: await chargePayment(app, attempt), fresh: false }])
+  await settlePayments(app, [{ attempt, news: await sendCharge(app, attempt), fresh: false }])
 }
 
 async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentNews['outcome']): Promise<void> {

@@ -87,7 +87,7 @@ async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): P
 }
 
 /**
- * Queues a look at a payment that an unsigned message names, by our id or the provider's. There is one row per payment,
+ * Queues a look at a payment that an unsigned message names, by our reference or the provider's id. There is one row per payment,
  * so that no number of messages fills the table; a payment that is not ours leaves no trace.
  */
 export async function insertHint(
@@ -96,9 +96,9 @@ export async function insertHint(
 ): Promise<void> {
   await sql`
     insert into billing.webhook as w (event_id, body_hash, type, claim, reference, status, received_at, look_at)
-    select 'hint:' || p.id, ${hint.bodyHash}, ${hint.type}, 'changed', p.id, 'waiting', ${hint.now}, clock_timestamp()
+    select 'hint:' || p.id, ${hint.bodyHash}, ${hint.type}, 'changed', p.provider_reference, 'waiting', ${hint.now}, clock_timestamp()
     from billing.payment p
-    where p.id = any (${[...hint.names]}) or p.provider_id = any (${[...hint.names]})
+    where p.provider_reference = any (${[...hint.names]}) or p.provider_id = any (${[...hint.names]})
     limit 1
     on conflict (event_id) do update
       set status = 'waiting', tries = 0, last_error = null, settled_at = null,
@@ -117,7 +117,7 @@ export async function settleKnown(db: BillingDb, now: Date): Promise<number> {
     with known as (
       select w.event_id, p.id is not null as ours
       from billing.webhook w
-      left join billing.payment p on p.id = w.reference
+      left join billing.payment p on p.provider_reference = w.reference
       where w.status = 'waiting'
         and (p.id is null
           or w.claim = 'paid' and p.status = 'succeeded'

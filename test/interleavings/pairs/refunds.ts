@@ -79,8 +79,8 @@ export const refundWebhook: Pair = {
   fact: 'a notification about our own refund does not count it twice',
   async open(stage) {
     const accountId = stage.newAccount()
-    const { invoiceId, paymentId } = await stage.subscribe(accountId)
-    await stage.storeWebhook(`evt_${accountId}`, paymentId, 'refund.succeeded')
+    const { invoiceId, reference } = await stage.subscribe(accountId)
+    await stage.storeWebhook(`evt_${accountId}`, reference, 'refund.succeeded')
     return {
       accountId,
       A: (actor) => refund(actor, invoiceId, 4000),
@@ -103,10 +103,10 @@ export const refundElsewhere: Pair = {
   isVariant: true,
   async open(stage) {
     const accountId = stage.newAccount()
-    const { invoiceId, paymentId } = await stage.subscribe(accountId)
+    const { invoiceId, reference } = await stage.subscribe(accountId)
     const amount = { minor: 3000n, currency: 'KRW' as const }
-    stage.script.book.get(paymentId)!.refunds.push({ reference: 'desk', amount, status: 'succeeded' })
-    await stage.storeWebhook(`evt_${accountId}`, paymentId, 'refund.succeeded')
+    stage.script.book.get(reference)!.refunds.push({ reference: 'desk', amount, status: 'succeeded' })
+    await stage.storeWebhook(`evt_${accountId}`, reference, 'refund.succeeded')
     return {
       accountId,
       A: (actor) => refund(actor, invoiceId, 4000),

@@ -12,9 +12,9 @@ export const webhookWebhook: Pair = {
   fact: 'a notification delivered twice at once is stored once and has its effect once',
   async open(stage) {
     const accountId = stage.newAccount()
-    const { paymentId } = await stage.subscribeInDoubt(accountId, true)
+    const { reference } = await stage.subscribeInDoubt(accountId, true)
     const deliver = async ({ app }: Actor) => {
-      const event = webhookOf(app, `evt_${accountId}`, paymentId, 'payment.updated')
+      const event = webhookOf(app, `evt_${accountId}`, reference, 'payment.updated')
       const isNew = await openInbox(committingLate(app.pool)).add(event)
       // By the time it is looked at, whoever looked at it before is long thought dead.
       await stage.passTime()
@@ -43,7 +43,7 @@ export const webhookApi: Pair = {
   async open(stage) {
     const accountId = stage.newAccount()
     const begun = await stage.beginSubscription(accountId, stage.actors.A.app)
-    await stage.storeWebhook(`evt_${accountId}`, begun.paymentId)
+    await stage.storeWebhook(`evt_${accountId}`, begun.reference)
     return {
       accountId,
       A: () => begun.finish(),
@@ -66,8 +66,8 @@ export const webhookCancel: Pair = {
   isVariant: true,
   async open(stage) {
     const accountId = stage.newAccount()
-    const { paymentId, subscriptionId } = await stage.subscribeInDoubt(accountId, true)
-    await stage.storeWebhook(`evt_${accountId}`, paymentId, 'payment.paid')
+    const { reference, subscriptionId } = await stage.subscribeInDoubt(accountId, true)
+    await stage.storeWebhook(`evt_${accountId}`, reference, 'payment.paid')
     return {
       accountId,
       A: ({ app }) => processWebhooks(app),
