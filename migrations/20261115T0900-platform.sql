@@ -103,3 +103,7 @@ create table platform.alarm (
   primary key (kind, subject)
 );
 create index alarm_unlogged on platform.alarm (kind) where not logged;
+
+-- Stays empty: a process that found the disk full tries here, and rolls back, whether there is room again.
+create table platform.write_probe (bytes bytea not null);
+alter table platform.write_probe alter column bytes set storage external;

@@ -13,12 +13,15 @@ import { logEvents } from './log-events.ts'
 import { type Access, openAccess } from './platform/access.ts'
 import { type Clock, movableClock, realClock } from './platform/clock.ts'
 import { keepSecret, writeSecret } from './platform/data-dir.ts'
-import { openDb, openPool } from './platform/db.ts'
+import { explainConnecting } from './platform/database-errors.ts'
+import { type DatabaseHealth, openDatabaseHealth } from './platform/database-health.ts'
+import { openDb, openPool, type PoolLimits } from './platform/db.ts'
 import { openEmbeddedPostgres } from './platform/embedded-postgres/embedded-postgres.ts'
 import { createLog, type Log } from './platform/log/log.ts'
 import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
 import { type Metrics, openMetrics } from './platform/metrics.ts'
-import { migrate } from './platform/migrate.ts'
+import { type Migrated, migrate } from './platform/migrate.ts'
+import { lookAtConnection } from './platform/pooler.ts'
 import { type Fence, migrateQueue } from './platform/queue.ts'
 import { openRateLimiter, type RateLimiter } from './platform/rate-limit.ts'
 import { openVault, type VaultKey, watchfulVault } from './platform/vault.ts'
@@ -35,6 +38,7 @@ export type App = {
   readonly metrics: Metrics
   readonly database: Database
   readonly pool: pg.Pool
+  readonly health: DatabaseHealth
   readonly clock: Clock
   readonly access: Access
   readonly limiter: RateLimiter
@@ -45,7 +49,13 @@ export type App = {
   close(): Promise<void>
 }
 
-export type Database = { readonly url: string; readonly sessionUrl: string; close(): Promise<void> }
+export type Database = {
+  readonly url: string
+  /** Direct, for what lives as long as a session: locks and announcements. */
+  readonly sessionUrl: string
+  readonly limits: PoolLimits
+  close(): Promise<void>
+}
 
 /** Opens the log first, so that whatever goes wrong afterwards is said through it. */
 export function openLog(config: Config): { log: ServiceLog; secrets: SecretSet } {
@@ -71,12 +81,12 @@ export async function openApp(
   const metrics = openMetrics()
   const database = await openDatabase(config, { ...options, log, secrets, metrics })
   try {
-    await migrate(database.url, (migration) => log.info('database.migrated', { migration }))
-    await migrateQueue(database.url)
+    await migrateDatabase(config, database, (migration) => log.info('database.migrated', { migration }))
 
     const pool = openPool({
+      ...database.limits,
       url: database.url,
-      max: options.poolSize ?? 20,
+      max: options.poolSize ?? config.database.poolSize,
       name: `rankledger ${options.name}`,
       onError: (error) => log.warn('database.lost', { error }),
     })
@@ -97,6 +107,7 @@ export async function openApp(
       metrics,
       database,
       pool,
+      health: openDatabaseHealth(pool),
       clock,
       access: openAccess(pool, clock),
       limiter: openRateLimiter(pool),
@@ -220,6 +231,7 @@ export async function openDatabase(
     return {
       url: config.databaseUrl,
       sessionUrl: config.databaseUrlSession ?? config.databaseUrl,
+      limits: await limitsFor(config, { keepAlive }),
       close: async () => {},
     }
   }
@@ -232,7 +244,47 @@ export async function openDatabase(
     },
   })
   secrets.add(embedded.password)
-  return { url: embedded.url, sessionUrl: embedded.url, close: () => embedded.close() }
+  return {
+    url: embedded.url,
+    sessionUrl: embedded.url,
+    limits: { ...config.database, serverLimits: true },
+    close: () => embedded.close(),
+  }
+}
+
+/** Brings the database to this release, over the direct connection: a pooler may hand it to others in between. */
+export async function migrateDatabase(
+  config: Config,
+  database: Database,
+  onApply: (name: string) => void = () => {},
+): Promise<Migrated> {
+  const { connectTimeoutMs, migrationLockTimeoutMs } = config.database
+  const done = await migrate(database.sessionUrl, {
+    onApply,
+    setting: config.databaseUrlSession ? 'DATABASE_URL_SESSION' : 'DATABASE_URL',
+    connectTimeoutMs,
+    lockTimeoutMs: migrationLockTimeoutMs,
+  })
+  await migrateQueue(database.sessionUrl, connectTimeoutMs)
+  return done
+}
+
+/** Looks once at what stands behind DATABASE_URL. A process that lives long must have its sessions to itself. */
+async function limitsFor(config: Config, { keepAlive }: { keepAlive: boolean }): Promise<PoolLimits> {
+  const { connectTimeoutMs } = config.database
+  const found = await lookAtConnection(config.databaseUrl!, connectTimeoutMs).catch((error) => {
+    throw explainConnecting(error, {
+      setting: 'DATABASE_URL',
+      url: config.databaseUrl!,
+      timeoutMs: connectTimeoutMs,
+    })
+  })
+  if (keepAlive && found.pooling === 'transaction' && !config.databaseUrlSession) {
+    throw new Error(
+      'DATABASE_URL goes through a pooler that shares sessions, and workers need one of their own; set DATABASE_URL_SESSION to the PostgreSQL behind it.',
+    )
+  }
+  return { ...config.database, serverLimits: found.takesSettings }
 }
 
 function vaultKeysOf(config: Config): readonly [VaultKey, ...VaultKey[]] {

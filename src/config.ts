@@ -14,6 +14,16 @@ export type Config = {
   readonly databaseUrl: string | undefined
   /** For session locks when DATABASE_URL goes through a transaction pooler. */
   readonly databaseUrlSession: string | undefined
+  readonly database: {
+    readonly poolSize: number
+    readonly connectTimeoutMs: number
+    readonly queryTimeoutMs: number
+    readonly migrationLockTimeoutMs: number
+    readonly preparedStatements: boolean
+  }
+  /** Health and metrics on a port of their own; absent: none. */
+  readonly metricsPort: number | undefined
+  readonly metricsHost: string
   readonly dataDir: string
   readonly timeZone: string
   readonly bootstrapToken: string | undefined
@@ -78,6 +88,15 @@ export function readConfig(environment: Environment): Config {
     port: read.integer('PORT', 8080, 0, 65_535),
     databaseUrl: read.url('DATABASE_URL', ['postgres:', 'postgresql:']),
     databaseUrlSession: read.url('DATABASE_URL_SESSION', ['postgres:', 'postgresql:']),
+    database: {
+      poolSize: read.integer('DATABASE_POOL_SIZE', 20, 2, 1_000),
+      connectTimeoutMs: read.integer('DATABASE_CONNECT_TIMEOUT_MS', 5_000, 100, 60_000),
+      queryTimeoutMs: read.integer('DATABASE_QUERY_TIMEOUT_MS', 30_000, 1_000, 600_000),
+      migrationLockTimeoutMs: read.integer('MIGRATION_LOCK_TIMEOUT_MS', 60_000, 100, 3_600_000),
+      preparedStatements: read.oneOf('PREPARED_STATEMENTS', ['on', 'off'] as const, 'on') === 'on',
+    },
+    metricsPort: read.optionalInteger('METRICS_PORT', 0, 65_535),
+    metricsHost: read.text('METRICS_HOST') ?? read.text('HOST') ?? '127.0.0.1',
     dataDir: resolve(read.text('RANKLEDGER_DATA') ?? '.data'),
     timeZone: read.checked('TZ_DEFAULT', isZone, 'an IANA time zone such as Asia/Seoul') ?? 'UTC',
     bootstrapToken: read.checked(
@@ -125,6 +144,10 @@ function unsafe(config: Config): string[] {
   const problems: string[] = []
   const needs = (missing: boolean, sentence: string) => missing && problems.push(sentence)
 
+  needs(
+    config.databaseUrlSession !== undefined && config.databaseUrl === undefined,
+    'DATABASE_URL_SESSION goes with DATABASE_URL: set both, or neither for the embedded database.',
+  )
   if (config.databaseUrl) {
     const why = 'with DATABASE_URL, because two machines must not make up different ones'
     needs(config.vaultKeys.length === 0, `VAULT_KEYS is required ${why}.`)
@@ -227,6 +250,9 @@ function reader(environment: Environment, problems: string[]) {
       if (Number.isInteger(value) && value >= least && value <= most) return value
       problems.push(`${name} must be a whole number from ${least} to ${most}.`)
       return fallback
+    },
+    optionalInteger(name: string, least: number, most: number): number | undefined {
+      return text(name) === undefined ? undefined : this.integer(name, least, least, most)
     },
     oneOf<const T extends readonly string[]>(name: string, values: T, fallback: T[number]): T[number] {
       return checked(name, (value) => values.includes(value), `one of ${values.join(', ')}`) ?? fallback

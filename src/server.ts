@@ -26,6 +26,9 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
       app.log.info('http.answered', { ...answered, caller })
     },
     onFault: (error, at) => app.log.error('http.failed', { ...at, error }),
+    onTrouble: (trouble) => app.health.note(trouble),
+    // A keyword's characters are judged one by one, with an answer of their own.
+    ownText: ['keyword', 'keywords'],
   })
   const wrongMethods = answerWrongMethods(http, { except: libraryRoutes })
   await mountDocs(http)
@@ -54,7 +57,10 @@ const libraryRoutes = ['/docs']
 /** Alive, may take traffic, and how it is doing. None of these needs a token; keep them off the public network. */
 function healthRoutes(http: Http, app: App, readiness: Readiness): void {
   const open = { config: { access: 'open' as const } }
-  const Health = Type.Object({ status: Type.String() })
+  const Health = Type.Object({
+    status: Type.String(),
+    reason: Type.Optional(Type.String({ description: 'Why the process is not ready' })),
+  })
   const schema = { tags: ['operations'], response: { 200: Health, 503: Health } }
 
   http.get('/healthz', { ...open, schema: { ...schema, summary: 'The process is alive' } }, async () => ({
@@ -64,8 +70,9 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
     '/readyz',
     { ...open, schema: { ...schema, summary: 'The process may take traffic' } },
     async (_request, reply) => {
-      const ready = readiness.ask() && (await answersQuickly(app))
-      return reply.code(ready ? 200 : 503).send({ status: ready ? 'ready' : 'not ready' })
+      const reason = readiness.ask() ? await app.health.check() : 'starting_or_stopping'
+      if (reason === undefined) return { status: 'ready' }
+      return reply.code(503).header('retry-after', '1').send({ status: 'not ready', reason })
     },
   )
   http.get(
@@ -76,15 +83,6 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
       return reply.type(app.metrics.registry.contentType).send(await app.metrics.registry.metrics())
     },
   )
-}
-
-async function answersQuickly(app: App): Promise<boolean> {
-  try {
-    await app.pool.query({ text: 'select 1', query_timeout: 2_000 } as { text: string })
-    return true
-  } catch {
-    return false
-  }
 }
 
 async function measure(app: App): Promise<void> {

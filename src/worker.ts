@@ -19,7 +19,8 @@ export type Worker = { stop(): Promise<void> }
 export function startWorker(app: App): Worker {
   const stopping = new AbortController()
   const queue: QueueWorker = startQueueWorker({
-    url: app.database.url,
+    // It listens for announcements, and a pooler would hand its session to others.
+    url: app.database.sessionUrl,
     sessionUrl: app.database.sessionUrl,
     concurrency: 8,
     jobs: {

@@ -1,8 +1,6 @@
-import { openDatabase, openLog } from '../app.ts'
+import { migrateDatabase, openDatabase, openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import { openMetrics } from '../platform/metrics.ts'
-import { migrate as migrateDatabase } from '../platform/migrate.ts'
-import { migrateQueue } from '../platform/queue.ts'
 import { type Command, parseFlags, print, printJson } from './command.ts'
 
 export const migrate: Command = {
@@ -16,8 +14,7 @@ export const migrate: Command = {
     const config = loadConfig()
     const database = await openDatabase(config, { ...openLog(config), metrics: openMetrics() })
     try {
-      const { applied, present } = await migrateDatabase(database.url)
-      await migrateQueue(database.url)
+      const { applied, present } = await migrateDatabase(config, database)
       if (values.json) printJson({ applied, present })
       else if (applied.length === 0) print(`Nothing to do: all ${present} migrations are there.`)
       else for (const name of applied) print(`Applied ${name}`)

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openDatabase, openLog } from '../app.ts'
+import { migrateDatabase, openDatabase, openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import { movableClock } from '../platform/clock.ts'
 import { keepSecret } from '../platform/data-dir.ts'
 import { openPool } from '../platform/db.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { openMetrics } from '../platform/metrics.ts'
-import { migrate } from '../platform/migrate.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
 import { type Command, CommandFailed, parseFlags } from './command.ts'
@@ -28,10 +27,11 @@ notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webho
     const guard = guardProcessOutput(log)
     const database = await openDatabase(config, { keepAlive: true, log, secrets, metrics: openMetrics() })
     try {
-      await migrate(database.url)
+      await migrateDatabase(config, database)
       const pool = openPool({
+        ...database.limits,
         url: database.url,
-        max: 20,
+        max: config.database.poolSize,
         name: 'rankledger sandbox',
         onError: (error) => log.warn('database.lost', { error }),
       })

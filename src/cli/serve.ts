@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net'
-import { type App, openApp, openLog, startNotifier } from '../app.ts'
+import { type App, openLog, startNotifier } from '../app.ts'
 import { seedPlans } from '../billing/plans/seed-plans.ts'
 import { type Config, loadConfig } from '../config.ts'
 import { scopes } from '../platform/access.ts'
@@ -13,6 +13,7 @@ import { insertToken } from '../platform/token-rows.ts'
 import { buildServer, version } from '../server.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type Command, CommandFailed, parseFlags } from './command.ts'
+import { openUnlessStopped } from './open-unless-stopped.ts'
 
 export const serve: Command = {
   summary: 'Answer the API, and work jobs too',
@@ -27,7 +28,8 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
     const stopSignal = untilAskedToStop()
     const guard = guardProcessOutput(openLog(config).log)
     try {
-      const app = await openApp(config, { name: 'serve', keepAlive: true })
+      const app = await openUnlessStopped(config, { name: 'serve', keepAlive: true }, stopSignal)
+      if (!app) return 0
       try {
         return await serveApp(app, { withWorker: !values['no-worker'], startedAt, stopSignal })
       } finally {

@@ -1,9 +1,10 @@
-import { openApp, openLog } from '../app.ts'
+import { openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type Command, parseFlags } from './command.ts'
+import { openUnlessStopped } from './open-unless-stopped.ts'
 
 export const work: Command = {
   summary: 'Work jobs without answering the API',
@@ -18,7 +19,8 @@ Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you
     const stopSignal = untilAskedToStop()
     const guard = guardProcessOutput(openLog(config).log)
     try {
-      const app = await openApp(config, { name: 'work', keepAlive: true })
+      const app = await openUnlessStopped(config, { name: 'work', keepAlive: true }, stopSignal)
+      if (!app) return 0
       try {
         const workers = [startUpkeep(app), startWorker(app)]
         app.log.info('service.started', {

@@ -2,7 +2,7 @@ import { Logger, runMigrations } from 'graphile-worker'
 import { sql } from 'kysely'
 import type { Static, TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
-import type { Db, Tx } from './db.ts'
+import { type Db, openPool, type Tx } from './db.ts'
 
 /** Throws unless this worker is still alive in the eyes of the others. Called in the transaction that settles work. */
 // biome-ignore lint/suspicious/noExplicitAny: any area's transaction may be fenced
@@ -64,9 +64,27 @@ export async function enqueueAll<T>(
   `.execute(tx)
 }
 
-/** Creates or updates the queue's own tables. */
-export async function migrateQueue(url: string): Promise<void> {
-  await runMigrations({ connectionString: url, logger: quiet })
+/** Creates or updates the queue's own tables. Where they are this release's already, it only reads. */
+export async function migrateQueue(url: string, connectTimeoutMs = 5_000): Promise<void> {
+  const pgPool = openPool({
+    url,
+    max: 2,
+    name: 'rankledger migrate',
+    plainTypes: true,
+    connectTimeoutMs,
+    serverLimits: false,
+    onError() {},
+  })
+  try {
+    await runMigrations({ pgPool, logger: quiet })
+  } catch (error) {
+    if ((error as { code?: string }).code !== '42501') throw error
+    throw new Error(
+      "This role may not make the queue's tables; run `rankledger migrate` as the role that owns the schema.",
+    )
+  } finally {
+    await pgPool.end()
+  }
 }
 
 /** The queue's own chatter may quote payloads, so it goes nowhere; what matters reaches the log as our own events. */

@@ -86,5 +86,8 @@ export const refuse = refusalsOf({
     'limited',
     'This workspace has used its 100 requests of the last minute; wait for Retry-After.',
   ],
-  service_unavailable: ['unavailable', 'The service cannot reach its database just now; nothing was done.'],
+  service_unavailable: [
+    'unavailable',
+    'The database cannot do its work just now; nothing was done, so ask again after Retry-After.',
+  ],
 })

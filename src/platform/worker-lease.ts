@@ -33,6 +33,9 @@ export async function openLease(sessionUrl: string): Promise<WorkerLease> {
     connectionString: sessionUrl,
     application_name: 'rankledger worker lease',
     keepAlive: true,
+    connectionTimeoutMillis: 5_000,
+    // A server that vanished answers nothing; the beat must notice before the others take us for dead.
+    query_timeout: 6_000,
   })
   let lose: () => void = () => {}
   const lost = new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-import { isDatabaseUnavailable } from '../../platform/db.ts'
+import { isDatabaseUnavailable } from '../../platform/database-errors.ts'
 import { StaleWorker } from '../../platform/worker-lease.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { RunFailed } from './run.ts'

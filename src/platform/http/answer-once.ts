@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Db, isDatabaseUnavailable, type Tx } from '../db.ts'
+import { isDatabaseUnavailable, isRefusedByServer } from '../database-errors.ts'
+import type { Db, Tx } from '../db.ts'
 import {
   type Answer,
   endLease,
@@ -13,6 +14,7 @@ import {
 import { Refusal } from '../refusal.ts'
 import type { VaultKey } from '../vault.ts'
 import { envelope, errorAnswer } from './answers.ts'
+import { OutcomeUnknown } from './outcome-unknown.ts'
 
 export type OnceContext<T> = {
   db: Db<T>
@@ -41,23 +43,21 @@ export async function answerOnce<T extends IdempotencyTables>(
     begun = true
     return intent
   }
+  let recorded = false
+  const finishRecorded = (intent: string) => {
+    recorded = true
+    return finish(intent)
+  }
   const use: OnceKey | undefined = key === undefined ? undefined : onceKey(context, request, key)
   try {
-    if (use) return await answerUnderKey(context, use, request, reply, beginKnowingly, finish)
+    if (use) return await answerUnderKey(context, use, request, reply, beginKnowingly, finishRecorded)
     const intent = await context.db.transaction().execute(beginKnowingly)
-    const { status, data } = await finish(intent)
+    const { status, data } = await finishRecorded(intent)
     return sent(reply.code(status).send(envelope(data)))
   } catch (error) {
-    throw begun ? unknownIfAway(error) : error
-  }
-}
-
-/** The database went away after the work had begun. To call it undone would invite the caller to ask for it anew. */
-class OutcomeUnknown extends Error {
-  override readonly name = 'OutcomeUnknown'
-
-  constructor(options: ErrorOptions) {
-    super('The work was begun, and nobody could be told how it ended.', options)
+    // A commit that the server refused is no doubt: nothing is there.
+    const undone = !recorded && isRefusedByServer(error)
+    throw begun && !undone ? unknownIfAway(error) : error
   }
 }
 

@@ -10,13 +10,16 @@ import fastify, {
   type RouteOptions,
 } from 'fastify'
 import type { Access, AccessPolicy, Principal } from '../access.ts'
-import { isDatabaseUnavailable } from '../db.ts'
+import { type DatabaseTrouble, troubleOf } from '../database-errors.ts'
+import { mayHaveWritten } from '../db.ts'
 import { newId } from '../id.ts'
 import type { RateLimiter } from '../rate-limit.ts'
 import { Refusal, refuse } from '../refusal.ts'
 import { countUnparsable, openDoorkeeper } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
 import { parseJson } from './json-body.ts'
+import { OutcomeUnknown } from './outcome-unknown.ts'
+import { refuseUnstorableText, suspectText } from './unstorable-text.ts'
 import { validatorCompiler } from './validation.ts'
 
 export type Http = FastifyInstance<
@@ -59,6 +62,10 @@ export type HttpOptions = {
   onAnswer: (answered: Answered) => void
   /** A fault of ours: logged once, here, by type and place. */
   onFault: (error: unknown, at: { route: string; request_id: string }) => void
+  /** The database could not do its work; whoever asks for readiness should know. */
+  onTrouble?: (trouble: DatabaseTrouble) => void
+  /** Fields whose characters the routes judge themselves. */
+  ownText?: readonly string[]
 }
 
 export const bodyLimits = { ordinary: 256 * 1024, bulk: 2 * 1024 * 1024, webhook: 64 * 1024 } as const
@@ -97,7 +104,9 @@ export function buildHttp(options: HttpOptions): Http {
     { parseAs: 'string' },
     (_request, body, done) => {
       try {
-        done(null, parseJson(body as string))
+        const parsed = parseJson(body as string)
+        suspectText(body as string, parsed)
+        done(null, parsed)
       } catch (error) {
         done(error as Error)
       }
@@ -116,6 +125,8 @@ export function buildHttp(options: HttpOptions): Http {
     await doorkeeper.identify(request, reply)
   })
   http.addHook('preValidation', doorkeeper.admit)
+  const ownText = new Set(options.ownText)
+  http.addHook('preHandler', async (request) => refuseUnstorableText(request, ownText))
   http.addHook('onResponse', async (request, reply) => {
     options.onAnswer({
       request_id: request.id,
@@ -129,7 +140,12 @@ export function buildHttp(options: HttpOptions): Http {
   http.setNotFoundHandler(async () => {
     throw refuse('route_not_found')
   })
-  http.setErrorHandler(async (error, request, reply) => {
+  http.setErrorHandler(async (raised, request, reply) => {
+    const trouble = troubleOf(raised)
+    if (trouble) options.onTrouble?.(trouble)
+    // "Nothing was done" must not be said of a write whose answer was lost.
+    const doubtful = mayHaveWritten(raised) && !reads.has(request.method)
+    const error = doubtful ? new OutcomeUnknown({ cause: raised }) : raised
     const refusal = await countUnparsable(options.limiter, request, reply, refusalOf(error))
     if (refusal) return send(reply, errorAnswer(refusal, request.id))
     options.onFault(error, { route: routeOf(request), request_id: request.id })
@@ -147,18 +163,18 @@ function routeOf(request: FastifyRequest): string {
   return request.routeOptions.url ?? 'unmatched'
 }
 
+const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
+
 function refusalOf(error: unknown): Refusal | undefined {
   if (error instanceof Refusal) return error
-  if (isDatabaseUnavailable(error)) return refuse('service_unavailable', { headers: { 'retry-after': '1' } })
-  if (unstorableText.has((error as { code?: string }).code ?? ''))
-    return refuse('validation_failed', holdsNul)
+  const trouble = troubleOf(error)
+  if (trouble) return refuse('service_unavailable', { headers: { 'retry-after': retryAfter(trouble) } })
   return refusalOfFramework(error as { code?: string }, refuse)
 }
 
-// PostgreSQL's text and JSON hold every character but U+0000, and the transaction that tried is rolled back.
-const unstorableText = new Set(['22021', '22P05'])
-const holdsNul = {
-  details: [{ path: 'request', code: 'wrong_form', message: 'Text must not hold the character U+0000.' }],
+/** What ends by itself is tried again at once; what a person has to mend, a little later. */
+function retryAfter(trouble: DatabaseTrouble): string {
+  return trouble === 'read_only' || trouble === 'disk_full' || trouble === 'sign_in_refused' ? '5' : '1'
 }
 
 function send(reply: FastifyReply, answer: ErrorAnswer): FastifyReply {

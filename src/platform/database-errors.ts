@@ -1,0 +1,126 @@
+/**
+ * Why the database cannot do what it is asked, though the statement was right. Each kind is something an operator
+ * knows how to mend; what is not listed here is a fault of ours.
+ */
+export type DatabaseTrouble =
+  | 'unreachable'
+  | 'sign_in_refused'
+  | 'no_free_connection'
+  | 'read_only'
+  | 'disk_full'
+  | 'prepared_statements_lost'
+  | 'conflict'
+  | 'too_slow'
+
+const troubleOfState: Readonly<Record<string, DatabaseTrouble>> = {
+  '08000': 'unreachable',
+  '08001': 'unreachable',
+  '08003': 'unreachable',
+  '08004': 'unreachable',
+  '08006': 'unreachable',
+  '08P01': 'unreachable', // a pooler's own words: it cannot reach the server, or shuts down
+  '25006': 'read_only',
+  '26000': 'prepared_statements_lost',
+  '28000': 'sign_in_refused',
+  '28P01': 'sign_in_refused',
+  '3D000': 'sign_in_refused',
+  '40001': 'conflict',
+  '40P01': 'conflict',
+  '42P05': 'prepared_statements_lost',
+  '53000': 'disk_full',
+  '53100': 'disk_full',
+  '53200': 'disk_full', // out of memory: the same cure, room
+  '53300': 'no_free_connection',
+  '55P03': 'too_slow',
+  '57014': 'too_slow',
+  '57P01': 'unreachable',
+  '57P02': 'unreachable',
+  '57P03': 'unreachable',
+  '57P05': 'unreachable',
+  '58030': 'disk_full', // the disk fails, full or broken
+  ECONNREFUSED: 'unreachable',
+  ECONNRESET: 'unreachable',
+  EHOSTUNREACH: 'unreachable',
+  ENETUNREACH: 'unreachable',
+  ENOTFOUND: 'unreachable',
+  EAI_AGAIN: 'unreachable',
+  EPIPE: 'unreachable',
+  ETIMEDOUT: 'unreachable',
+}
+
+/** What is wrong with the database, if that is why a statement failed. */
+export function troubleOf(error: unknown): DatabaseTrouble | undefined {
+  if (!(error instanceof Error)) return undefined
+  const known = troubleOfState[codeOf(error) ?? '']
+  if (known) return known
+  if (isStalePlan(error)) return 'prepared_statements_lost'
+  if (error.message === 'Query read timeout') return 'unreachable'
+  return /^(Connection terminated|timeout (exceeded )?when trying to connect|timeout expired|Client (has encountered a connection error|was closed))/.test(
+    error.message,
+  )
+    ? 'unreachable'
+    : undefined
+}
+
+/** Whether an error says "the database cannot do its work" rather than "the statement was wrong". */
+export function isDatabaseUnavailable(error: unknown): boolean {
+  return troubleOf(error) !== undefined
+}
+
+/** Whether the server itself refused, so that the transaction certainly did not happen. Silence is no refusal. */
+export function isRefusedByServer(error: unknown): boolean {
+  const trouble = troubleOf(error)
+  return trouble !== undefined && trouble !== 'unreachable'
+}
+
+/** Whether the connection's own idea of its prepared statements is wrong, so that it has to be replaced. */
+export function isStaleConnection(error: unknown): boolean {
+  const trouble = troubleOf(error)
+  return (
+    trouble === 'prepared_statements_lost' || (error as Error | undefined)?.message === 'Query read timeout'
+  )
+}
+
+/** A column was added or changed under a statement that is prepared already. */
+function isStalePlan(error: Error): boolean {
+  return codeOf(error) === '0A000' && error.message.startsWith('cached plan must not change')
+}
+
+function codeOf(error: Error): string | undefined {
+  const { code } = error as { code?: unknown }
+  return typeof code === 'string' ? code : undefined
+}
+
+/** The error of a first connection in one sentence that names the setting to change. */
+export function explainConnecting(
+  error: unknown,
+  { setting, url, timeoutMs }: { setting: string; url: string; timeoutMs: number },
+): Error {
+  const at = new URL(url)
+  const server = `${at.hostname}:${at.port || 5432}`
+  const code = error instanceof Error ? codeOf(error) : undefined
+  const say = (sentence: string) => new Error(sentence, { cause: error })
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return say(`Nobody knows the host ${at.hostname} of ${setting}; correct ${setting}.`)
+  if (code === 'ECONNREFUSED')
+    return say(`No PostgreSQL listens at ${server}; start it, or correct ${setting}.`)
+  if (code === '28P01' || code === '28000')
+    return say(
+      `PostgreSQL at ${server} does not let role ${at.username || '(none)'} in; correct ${setting}, or the server's pg_hba.conf.`,
+    )
+  if (code === '3D000')
+    return say(
+      `PostgreSQL at ${server} has no database ${at.pathname.slice(1)}; create it, or correct ${setting}.`,
+    )
+  if (code === '53300')
+    return say(
+      `PostgreSQL at ${server} has no free connection; raise its max_connections or lower DATABASE_POOL_SIZE.`,
+    )
+  if (error instanceof Error && /^timeout|read timeout$/i.test(error.message))
+    return say(
+      `PostgreSQL at ${server} did not answer within ${timeoutMs} ms; correct ${setting}, or raise DATABASE_CONNECT_TIMEOUT_MS.`,
+    )
+  if (troubleOf(error))
+    return say(`PostgreSQL at ${server} cannot be used just now; look at the server that ${setting} names.`)
+  return error instanceof Error ? error : new Error(String(error))
+}

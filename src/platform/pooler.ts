@@ -1,0 +1,76 @@
+import pg from 'pg'
+
+/** What stands behind a database URL. */
+export type Connection = {
+  /** `none`: a server of one's own. `session`: a pooler that lends one. `transaction`: it is shared in between. */
+  readonly pooling: 'none' | 'session' | 'transaction'
+  /** Whether limits may be set at sign-in. A pooler refuses what it does not know. */
+  readonly takesSettings: boolean
+}
+
+/**
+ * A pooler signs its clients in itself, under process numbers of its own, so that the number told at sign-in differs
+ * from the one that the session tells. Whether sessions are shared shows when a second client gets the first one's.
+ */
+export async function lookAtConnection(url: string, timeoutMs: number): Promise<Connection> {
+  let takesSettings = true
+  const first = await signIn(url, timeoutMs, { statement_timeout: timeoutMs }).catch((error: Error) => {
+    if (!/unsupported startup parameter/.test(error.message)) throw error
+    takesSettings = false
+    return signIn(url, timeoutMs)
+  })
+  try {
+    const session = await sessionOf(first)
+    // biome-ignore lint/suspicious/noExplicitAny: newer than the driver's types
+    if (session === (first as any).processID) return { pooling: 'none', takesSettings }
+    const shared = await isShared(url, timeoutMs, session)
+    return { pooling: shared ? 'transaction' : 'session', takesSettings }
+  } finally {
+    await first.end().catch(() => {})
+  }
+}
+
+/** Several clients at once, each inside a transaction: one of them gets the first one's session if it is up for sharing. */
+async function isShared(url: string, timeoutMs: number, session: number): Promise<boolean> {
+  const others: pg.Client[] = []
+  try {
+    for (let tries = 0; tries < 3; tries++) {
+      const other = await signIn(url, timeoutMs)
+      others.push(other)
+      await other.query('begin')
+      if ((await sessionOf(other)) === session) return true
+    }
+    return false
+  } catch {
+    // No room for another client: nothing is known, and the worse is assumed.
+    return true
+  } finally {
+    for (const other of others) await other.end().catch(() => {})
+  }
+}
+
+async function sessionOf(client: pg.Client): Promise<number> {
+  return (await client.query('select pg_backend_pid() as pid')).rows[0].pid
+}
+
+async function signIn(
+  url: string,
+  timeoutMs: number,
+  settings: { statement_timeout?: number } = {},
+): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: 'rankledger start',
+    connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs,
+    ...settings,
+  })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    return client
+  } catch (error) {
+    await client.end().catch(() => {})
+    throw error
+  }
+}
