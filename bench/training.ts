@@ -12,7 +12,6 @@ const SCIKIT: BoosterSettings = {
   maxLeaves: 31,
   minLeafRows: 20,
   l2: 0,
-  rowSample: 1,
   columnSample: 1,
   seed: 1,
 }
@@ -24,10 +23,10 @@ export async function bench(): Promise<BenchResult[]> {
   const examples = resample(readFixture('train'), ROWS)
   const training = secondsOf(() => trainBooster(examples, 3, SCIKIT))
   predict(
-    training.result.model,
+    training.result,
     examples.columns.map((column) => column.subarray(0, 5000)),
   )
-  const scoring = secondsOf(() => predict(training.result.model, examples.columns))
+  const scoring = secondsOf(() => predict(training.result, examples.columns))
   const rowsPerSecond = ROWS / scoring.seconds
   return [
     {

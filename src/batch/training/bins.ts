@@ -1,66 +1,69 @@
-/**
- * A feature cut into at most 255 bins, so that a tree looks at 255 places to split instead of every value.
- * Bin 0 holds the missing values; bin b holds values in (cuts[b − 2], cuts[b − 1]].
- */
-export type Binned = {
-  /** Upper edges of bins 1, 2, …; the last is Infinity. */
-  cuts: Float32Array[]
-  /** The bin of each row, one array per feature. */
-  columns: Uint8Array[]
-}
+import type { Kernel } from './kernel.ts'
 
-const MAX_BINS = 255
-const ROWS_FOR_CUTS = 200_000
-
-export function binColumns(columns: Float32Array[]): Binned {
-  const cuts = columns.map(chooseCuts)
-  return { cuts, columns: assignBins(columns, cuts) }
-}
-
-export function assignBins(columns: Float32Array[], cuts: Float32Array[]): Uint8Array[] {
-  return columns.map((column, feature) => {
-    const edges = cuts[feature]!
-    const bins = new Uint8Array(column.length)
-    for (let row = 0; row < column.length; row++) {
-      const value = column[row]!
-      if (!Number.isNaN(value)) bins[row] = binOf(value, edges)
-    }
-    return bins
-  })
-}
+const maxBins = 255
+const rowsForCuts = 200_000
+const rowsPerPart = 16_384
 
 /**
+ * Where each feature is cut into at most 255 bins, so that a tree looks at 255 places to split instead of every value:
+ * the upper edges of bins 1, 2, …, the last of them infinite. Bin 0 holds the missing values.
+ *
  * Edges are values that occur, never points between them: a monotone change of a feature's scale then
  * moves edges and values alike and changes no prediction.
  */
-function chooseCuts(column: Float32Array): Float32Array {
+export function chooseCuts(column: Float32Array): Float32Array {
   const sorted = presentValues(column).sort()
   const distinct = sorted.filter((value, index) => index === 0 || value !== sorted[index - 1])
-  const edges = distinct.length <= MAX_BINS ? distinct : quantiles(sorted)
+  const edges = distinct.length <= maxBins ? distinct : quantiles(sorted)
   return Float32Array.of(...edges.slice(0, -1), Infinity)
 }
 
 /** Every n-th row of a long column is enough to place the edges. */
 function presentValues(column: Float32Array): Float32Array {
-  const step = Math.ceil(column.length / ROWS_FOR_CUTS)
+  const step = Math.ceil(column.length / rowsForCuts)
   return column.filter((value, row) => row % step === 0 && !Number.isNaN(value))
 }
 
 function quantiles(sorted: Float32Array): Float32Array {
-  const edges = new Float32Array(MAX_BINS)
-  for (let bin = 1; bin <= MAX_BINS; bin++) {
-    edges[bin - 1] = sorted[Math.ceil((bin * sorted.length) / MAX_BINS) - 1]!
+  const edges = new Float32Array(maxBins)
+  for (let bin = 1; bin <= maxBins; bin++) {
+    edges[bin - 1] = sorted[Math.ceil((bin * sorted.length) / maxBins) - 1]!
   }
   return edges.filter((value, index) => index === 0 || value !== edges[index - 1])
 }
 
-function binOf(value: number, edges: Float32Array): number {
-  let low = 0
-  let high = edges.length - 1
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (value <= edges[middle]!) high = middle
-    else low = middle + 1
+/** The bins of a matrix, twice: row after row (`stride` bytes each) to count them, and column after column to split. */
+export type BinMatrix = { binsAt: number; stride: number; columnsAt: number; rows: number }
+
+/** Memory for the values and edges of one column while it is binned. */
+export const binningBytes = 4 * (rowsPerPart + maxBins + 1)
+
+/** Bins the rows of some columns, which become the rows of the matrix from `firstRow` on. */
+export function assignBins(
+  kernel: Kernel,
+  columns: Float32Array[],
+  cuts: Float32Array[],
+  matrix: BinMatrix,
+  firstRow: number,
+  scratchAt: number,
+): void {
+  const edgesAt = scratchAt + 4 * rowsPerPart
+  for (const [feature, column] of columns.entries()) {
+    const edges = cuts[feature]!
+    new Float32Array(kernel.memory, edgesAt, edges.length).set(edges)
+    for (let from = 0; from < column.length; from += rowsPerPart) {
+      const part = column.subarray(from, from + rowsPerPart)
+      new Float32Array(kernel.memory, scratchAt, part.length).set(part)
+      const row = firstRow + from
+      kernel.assignBins(
+        scratchAt,
+        part.length,
+        edgesAt,
+        edges.length,
+        matrix.binsAt + row * matrix.stride + feature,
+        matrix.stride,
+        matrix.columnsAt + feature * matrix.rows + row,
+      )
+    }
   }
-  return low + 1
 }

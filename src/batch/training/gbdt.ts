@@ -1,85 +1,114 @@
 import type { Forest } from '../models/forest.ts'
 import type { Boosted } from '../models/model.ts'
-import { assignBins, binColumns } from './bins.ts'
+import { assignBins, chooseCuts } from './bins.ts'
 import { countClasses, type Examples } from './examples.ts'
 import { rowLoss } from './loss.ts'
-import { createRandom, type Random } from './random.ts'
-import { addLatestTree, createGrower, growTree, type Target, type TreeSettings, type Trees } from './tree.ts'
+import { createRandom } from './random.ts'
+import { createGrower, type Grower, growTree, type TreeSettings, type Trees } from './tree.ts'
 import { stopIfAsked, type Watch } from './watch.ts'
 
 /**
  * Histogram gradient boosting with softmax loss: each round grows one tree per class on the gradient of the
- * log-loss, and a tree looks for splits in sums per bin instead of in sorted values. Every sum runs in a
- * fixed order and chance comes from the seed, so the same rows and settings give the same bytes.
+ * log-loss, and a tree looks for splits in sums per bin instead of in sorted values. The sums are integers and chance
+ * comes from the seed, so the same rows and settings give the same bytes.
  */
-export type BoosterSettings = TreeSettings & {
-  rounds: number
-  /** Share of the rows drawn for each round. */
-  rowSample: number
-  seed: number
-}
-
-/** Rows held back by time. Training ends `patience` rounds after their loss was lowest. */
-export type Validation = { examples: Examples; patience: number }
-
-export type BoosterRun = {
-  /** With every round grown; `firstRounds` cuts it back to the best. */
-  model: Boosted
-  /** Validation log-loss after 0, 1, 2 … rounds; empty without a validation. */
-  losses: number[]
-}
+export type BoosterSettings = TreeSettings & { rounds: number; seed: number }
 
 export function trainBooster(
   examples: Examples,
   classes: number,
   settings: BoosterSettings,
   watch: Watch = {},
-  validation?: Validation,
-): BoosterRun {
-  const binned = binColumns(examples.columns)
-  const bias = logShares(examples.labels, classes)
-  const learner = standingOf(binned.columns, examples.labels, bias)
-  const judge =
-    validation &&
-    standingOf(assignBins(validation.examples.columns, binned.cuts), validation.examples.labels, bias)
-  const random = createRandom(settings.seed)
-  const grower = createGrower(binned, settings.rounds * classes, settings)
-  const losses = judge ? [meanLoss(judge)] : []
-
-  let round = 0
-  while (round < settings.rounds && !(judge && round - lowest(losses) >= validation.patience)) {
+): Boosted {
+  const booster = openBooster(examples, classes, settings)
+  for (let round = 0; round < settings.rounds; round++) {
     stopIfAsked(watch)
-    const sample = drawRows(examples.labels.length, settings.rowSample, random)
-    for (let label = 0; label < classes; label++) {
-      growTree(grower, sample, targetOf(learner, label), random)
-      addLatestTree(grower.trees, learner.bins, ofClass(learner.scores, label, learner.labels.length))
-      if (judge) addLatestTree(grower.trees, judge.bins, ofClass(judge.scores, label, judge.labels.length))
-    }
-    round++
-    refreshProbabilities(learner)
-    if (judge) {
-      refreshProbabilities(judge)
-      losses.push(meanLoss(judge))
-    }
-    watch.onProgress?.(round / settings.rounds)
+    booster.grow()
+    watch.onProgress?.((round + 1) / settings.rounds)
   }
-
-  const forest = toForest(grower.trees, binned.cuts)
-  const features = examples.columns.length
-  return { model: { kind: 'gbdt', classes, features, temperature: 1, bias, forest }, losses }
+  return booster.model()
 }
 
-/** The model as it stood after so many rounds. It shares the arrays of the whole one. */
-export function firstRounds(model: Boosted, rounds: number): Boosted {
-  const roots = model.forest.roots.subarray(0, rounds * model.classes)
-  return { ...model, forest: { ...model.forest, roots } }
+/** A booster that grows round by round. */
+export type Booster = {
+  grow(): void
+  /** As it stands now. */
+  model(): Boosted
+  /** How it does on the later rows it was given to be judged on, which it has not learnt from. */
+  judge(): Judgement
 }
 
-/** The index of the lowest loss, the earliest of equals. */
-export function lowest(losses: number[]): number {
-  let best = 0
-  for (const [index, loss] of losses.entries()) if (loss < losses[best]!) best = index
-  return best
+/** The scores stand row after row. */
+type Judgement = { rows: number; loss: number; scores(): Float64Array }
+
+export function openBooster(
+  examples: Examples,
+  classes: number,
+  settings: BoosterSettings,
+  later?: Examples,
+): Booster {
+  const cuts = examples.columns.map(chooseCuts)
+  const bias = logShares(examples.labels, classes)
+  const judged = later?.labels.length ?? 0
+  const learners = examples.labels.length
+  const grower = createGrower({ learners, judged, cuts, classes, trees: settings.rounds * classes }, settings)
+  const { kernel, at, matrix, classBytes } = grower
+  assignBins(kernel, examples.columns, cuts, matrix, 0, at.scratch)
+  const labels = new Uint8Array(kernel.memory, at.labels, matrix.rows)
+  labels.set(examples.labels)
+  if (later) {
+    assignBins(kernel, later.columns, cuts, matrix, learners, at.scratch)
+    labels.set(later.labels, learners)
+  }
+  for (let k = 0; k < classes; k++)
+    new Float64Array(kernel.memory, at.scores + k * classBytes, classBytes / 8).fill(bias[k]!)
+  const refresh = () => kernel.refreshProbabilities(at.scores, at.probabilities, classBytes, classes)
+  const random = createRandom(settings.seed)
+  refresh()
+
+  return {
+    grow() {
+      for (let label = 0; label < classes; label++) growTree(grower, label, random)
+      refresh()
+    },
+    model: () => ({
+      kind: 'gbdt',
+      classes,
+      features: examples.columns.length,
+      temperature: 1,
+      bias,
+      forest: toForest(grower.trees, cuts),
+    }),
+    judge: () => ({
+      rows: judged,
+      loss: meanLoss(grower, labels),
+      scores: () => scoresOfJudged(grower, classes),
+    }),
+  }
+}
+
+/**
+ * Grows boosters side by side until their loss on the rows they are judged on, all rows together, has not fallen for
+ * `patience` rounds. One alone may have met an odd fortnight. Says how many rounds were best, and the scores then.
+ */
+export function growTogether(
+  boosters: readonly Booster[],
+  { rounds: most, patience }: { rounds: number; patience: number },
+  watch: Watch = {},
+): { rounds: number; losses: number[]; scores: Float64Array[] } {
+  const losses: number[] = []
+  let best: { rounds: number; scores: Float64Array[] } = { rounds: 0, scores: [] }
+  for (let round = 0; ; round++) {
+    stopIfAsked(watch)
+    const judgements = boosters.map((booster) => booster.judge())
+    const loss = sum(judgements.map((one) => one.loss * one.rows)) / sum(judgements.map((one) => one.rows))
+    if (round === 0 || loss < losses[best.rounds]!)
+      best = { rounds: round, scores: judgements.map((one) => one.scores()) }
+    losses.push(loss)
+    if (round === most || round - best.rounds >= patience) return { ...best, losses }
+    for (const booster of boosters) booster.grow()
+    watch.onProgress?.((round + 1) / most)
+  }
 }
 
 /** Log of the class shares, each class counted once more than seen so that no share is zero. */
@@ -87,59 +116,25 @@ export function logShares(labels: Uint8Array, classes: number): Float64Array {
   return countClasses(labels, classes).map((count) => Math.log((count + 1) / (labels.length + classes)))
 }
 
-/** Where the rows stand while trees are added: score and probability, class after class. */
-type Standing = {
-  bins: Uint8Array[]
-  labels: Uint8Array
-  scores: Float64Array
-  probabilities: Float64Array
+function sum(numbers: number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
 }
 
-function standingOf(bins: Uint8Array[], labels: Uint8Array, bias: Float64Array): Standing {
-  const rows = labels.length
-  const scores = new Float64Array(rows * bias.length)
-  for (let k = 0; k < bias.length; k++) scores.fill(bias[k]!, k * rows, (k + 1) * rows)
-  const result = { bins, labels, scores, probabilities: new Float64Array(scores.length) }
-  refreshProbabilities(result)
-  return result
+function meanLoss({ kernel, at, classBytes, learners }: Grower, labels: Uint8Array): number {
+  const probabilities = new Float64Array(kernel.memory, at.probabilities)
+  let total = 0
+  for (let row = learners; row < labels.length; row++)
+    total += rowLoss(probabilities[(labels[row]! * classBytes) / 8 + row]!)
+  return total / (labels.length - learners)
 }
 
-function refreshProbabilities({ labels, scores, probabilities }: Standing): void {
-  const rows = labels.length
-  for (let row = 0; row < rows; row++) {
-    let highest = -Infinity
-    for (let at = row; at < scores.length; at += rows) if (scores[at]! > highest) highest = scores[at]!
-    let sum = 0
-    for (let at = row; at < scores.length; at += rows) {
-      const exponential = Math.exp(scores[at]! - highest)
-      probabilities[at] = exponential
-      sum += exponential
-    }
-    for (let at = row; at < scores.length; at += rows) probabilities[at]! /= sum
+function scoresOfJudged({ kernel, at, classBytes, learners, matrix }: Grower, classes: number): Float64Array {
+  const scores = new Float64Array((matrix.rows - learners) * classes)
+  for (let k = 0; k < classes; k++) {
+    const own = new Float64Array(kernel.memory, at.scores + k * classBytes, matrix.rows)
+    for (let row = learners; row < matrix.rows; row++) scores[(row - learners) * classes + k] = own[row]!
   }
-}
-
-function meanLoss({ labels, probabilities }: Standing): number {
-  const rows = labels.length
-  let sum = 0
-  for (let row = 0; row < rows; row++) sum += rowLoss(probabilities[labels[row]! * rows + row]!)
-  return sum / rows
-}
-
-/** Ascending, so that sums over the rows always run in the same order. */
-function drawRows(rows: number, share: number, random: Random): Int32Array {
-  const sample = new Int32Array(rows)
-  let count = 0
-  for (let row = 0; row < rows; row++) if (share >= 1 || random.float() < share) sample[count++] = row
-  return sample.subarray(0, count)
-}
-
-function targetOf({ probabilities, labels }: Standing, label: number): Target {
-  return { probabilities: ofClass(probabilities, label, labels.length), labels, label }
-}
-
-function ofClass(values: Float64Array, label: number, rows: number): Float64Array {
-  return values.subarray(label * rows, (label + 1) * rows)
+  return scores
 }
 
 function toForest(trees: Trees, cuts: Float32Array[]): Forest {

@@ -1,7 +1,7 @@
 import { type Model, predictScores } from '../models/model.ts'
 import { fitTemperature, goldenSection, lossOfScores, temper } from './calibration.ts'
-import { type Examples, rollingSplits, type TimeSplit } from './examples.ts'
-import { type BoosterSettings, firstRounds, logShares, lowest, trainBooster } from './gbdt.ts'
+import { type Examples, rollingSplits, type TimeSplit, thinDays } from './examples.ts'
+import { type BoosterSettings, growTogether, logShares, openBooster } from './gbdt.ts'
 import { trainSoftmax } from './softmax.ts'
 import { partOf, type Watch } from './watch.ts'
 
@@ -14,6 +14,8 @@ export type LadderPlan = {
   choice: RungName
   softmaxL2: number
   booster: BoosterSettings
+  /** How many rows the boosters had that told how many rounds are best. */
+  boosterRows: number
   /** What the booster has to say in the blend; the rest is the regression's. */
   boosterShare: number
 }
@@ -28,10 +30,16 @@ export type PlanOptions = Watch & {
 }
 
 /** Below this many rows a booster learns the noise by heart. */
-const BOOSTER_ROWS = 1000
-const SOFTMAX_L2 = [10, 100]
+const boosterRows = 1000
+const penalties = [10, 100]
 /** A richer model has to be better by this much, or the simpler one stays. */
-const LEAST_STEP = 0.0005
+const leastStep = 0.0005
+
+/** Questions of planning are answered by so many rows as well as by all of them, in a fraction of the time. */
+const mostPlanningRows = 120_000
+const mostPlanningLaterRows = 40_000
+/** A regression has some hundred weights; more rows move none of them. */
+const mostSoftmaxRows = 50_000
 
 /**
  * Learns penalty, rounds, temperatures and the shares of the blend from rolling windows: each is foretold
@@ -39,12 +47,18 @@ const LEAST_STEP = 0.0005
  */
 export function planLadder(past: Examples, options: PlanOptions): LadderPlan {
   const { classes, seed } = options
-  const windows = rollingSplits(past, options.horizonDays)
+  const rows = past.labels.length
+  const windows = rollingSplits(past, options.horizonDays).map((split) => ({
+    ...split,
+    past: thinDays(split.past, mostPlanningRows),
+    future: thinDays(split.future, mostPlanningLaterRows),
+  }))
   const plan: LadderPlan = {
     rungs: [{ name: 'prior', temperature: 1, loss: undefined }],
     choice: 'prior',
-    softmaxL2: SOFTMAX_L2.at(-1)!,
-    booster: { ...boosterFor(past.labels.length), seed },
+    softmaxL2: penalties.at(-1)!,
+    booster: { ...boosterFor(rows), seed },
+    boosterRows: rows,
     boosterShare: 0,
   }
   if (windows.length === 0) return plan
@@ -61,13 +75,14 @@ export function planLadder(past: Examples, options: PlanOptions): LadderPlan {
     ),
   ]
 
-  const regression = planSoftmax(windows, labels, partOf(options, 0, 0.2), classes)
+  const regression = planSoftmax(windows, labels, partOf(options, 0, 0.3), classes)
   plan.softmaxL2 = regression.l2
   plan.rungs.push(rate('softmax', regression.scores))
 
-  if (past.labels.length >= BOOSTER_ROWS) {
-    const boosted = planBooster(windows, plan.booster, partOf(options, 0.2, 1), classes)
+  if (rows >= boosterRows) {
+    const boosted = planBooster(windows, plan.booster, partOf(options, 0.3, 1), classes)
     plan.booster = { ...plan.booster, rounds: boosted.rounds }
+    plan.boosterRows = sum(windows.map((split) => split.past.labels.length)) / windows.length
     plan.rungs.push(rate('gbdt', boosted.scores))
 
     const parts = [regression.scores, boosted.scores].map((scores, at) =>
@@ -86,25 +101,42 @@ export function classSharesOf(examples: Examples, classes: number): Model {
   return { kind: 'prior', classes, features, temperature: 1, scores: logShares(examples.labels, classes) }
 }
 
-/** Trees grow with the rows there are to fill them; a round never sees more rows than it needs. */
+/** The regression as the ladder uses it, on as many rows as can move its weights. */
+export function trainRegression(examples: Examples, classes: number, l2: number, watch: Watch): Model {
+  return trainSoftmax(thinDays(examples, mostSoftmaxRows), classes, l2, watch)
+}
+
+/** More rows bear more rounds before the booster learns their noise, but far from in proportion. */
+const roundsExponent = 0.25
+
+/** The booster for so many rows, as the plan has it from fewer. */
+export function boosterSettings({ booster, boosterRows }: LadderPlan, rows: number): BoosterSettings {
+  return { ...booster, rounds: Math.round(booster.rounds * (rows / boosterRows) ** roundsExponent) }
+}
+
+const mostRounds = 400
+
+/** Trees grow with the rows there are to fill them. */
 function boosterFor(rows: number): BoosterSettings {
   return {
-    rounds: 300,
+    rounds: mostRounds,
     learningRate: rows > 100_000 ? 0.1 : 0.05,
     maxLeaves: Math.min(31, Math.max(3, Math.round(Math.sqrt(rows) / 9))),
     minLeafRows: 20,
-    l2: 5,
-    rowSample: Math.min(0.8, 200_000 / rows),
+    l2: 20,
     columnSample: 1,
     seed: 0,
   }
 }
 
-const PATIENCE = 20
+const patience = 20
 
 /** Scores for the rows of all windows, one window after the other. */
-function foretell(windows: TimeSplit[], modelFor: (split: TimeSplit, index: number) => Model): Float64Array {
-  const parts = windows.map((split, index) => predictScores(modelFor(split, index), split.future.columns))
+function foretell(windows: TimeSplit[], modelFor: (split: TimeSplit) => Model): Float64Array {
+  return joinScores(windows.map((split) => predictScores(modelFor(split), split.future.columns)))
+}
+
+function joinScores(parts: Float64Array[]): Float64Array {
   const joined = new Float64Array(sum(parts.map((part) => part.length)))
   let at = 0
   for (const part of parts) {
@@ -123,30 +155,23 @@ function sum(numbers: number[]): number {
 }
 
 function planSoftmax(windows: TimeSplit[], labels: Uint8Array, watch: Watch, classes: number) {
-  const tries = SOFTMAX_L2.map((l2, index) => {
-    const part = partOf(watch, index / SOFTMAX_L2.length, (index + 1) / SOFTMAX_L2.length)
-    const scores = foretell(windows, (split) => trainSoftmax(split.past, classes, l2, part))
-    return { l2, scores }
+  const tries = penalties.map((l2, index) => {
+    const part = partOf(watch, index / penalties.length, (index + 1) / penalties.length)
+    const scores = foretell(windows, (split) => trainRegression(split.past, classes, l2, part))
+    return { l2, scores, loss: lossOfScores(scores, labels, classes) }
   })
-  return tries[lowest(tries.map(({ scores }) => lossOfScores(scores, labels, classes)))]!
+  return tries.reduce((best, one) => (one.loss < best.loss ? one : best))
 }
 
 /** The number of rounds that is best for all windows together. */
 function planBooster(windows: TimeSplit[], settings: BoosterSettings, watch: Watch, classes: number) {
-  const runs = windows.map((split, index) => {
-    const part = partOf(watch, index / windows.length, (index + 1) / windows.length)
-    return trainBooster(split.past, classes, settings, part, { examples: split.future, patience: PATIENCE })
-  })
-  const shortest = Math.min(...runs.map((run) => run.losses.length))
-  const losses = Array.from({ length: shortest }, (_, round) =>
-    sum(windows.map((split, index) => runs[index]!.losses[round]! * split.future.labels.length)),
-  )
-  const rounds = lowest(losses)
-  return { rounds, scores: foretell(windows, (_, index) => firstRounds(runs[index]!.model, rounds)) }
+  const boosters = windows.map((split) => openBooster(split.past, classes, settings, split.future))
+  const { rounds, scores } = growTogether(boosters, { ...settings, patience }, watch)
+  return { rounds, scores: joinScores(scores) }
 }
 
 function lastWorthClimbing(rungs: PlannedRung[]): RungName {
   let best = rungs[0]!
-  for (const rung of rungs) if (rung.loss! < best.loss! - LEAST_STEP) best = rung
+  for (const rung of rungs) if (rung.loss! < best.loss! - leastStep) best = rung
   return best.name
 }

@@ -1,18 +1,25 @@
 import { type Model, predict } from '../models/model.ts'
 import { countClasses, type Examples, holdOut } from './examples.ts'
 import { trainBooster } from './gbdt.ts'
-import { classSharesOf, type LadderPlan, type PlanOptions, planLadder, type RungName } from './ladder-plan.ts'
+import {
+  boosterSettings,
+  classSharesOf,
+  type LadderPlan,
+  type PlanOptions,
+  planLadder,
+  type RungName,
+  trainRegression,
+} from './ladder-plan.ts'
 import { type Metrics, measure } from './metrics.ts'
-import { trainSoftmax } from './softmax.ts'
 import { forwardOnly, partOf, type Watch } from './watch.ts'
 
 export type Climb =
   | { kind: 'insufficient_labels' }
   | {
       kind: 'climbed'
-      /** The model to use: the chosen rung, planned and learnt again from all rows. */
+      /** The model to use: the chosen rung, learnt again from all rows. */
       model: Model
-      /** How `model` was trained. */
+      /** How `model` was trained; the booster's rounds are those of all rows. */
       plan: LadderPlan
       /** The chosen rung as it was judged: it has seen no row later than the embargo before the hold-out. */
       chosen: Rung
@@ -34,7 +41,7 @@ export type Rung = {
 /**
  * Climbs from class shares over softmax regression and boosted trees to a blend of both, and stays on the
  * last rung that earned its place inside the training days. The hold-out decides nothing before it judges.
- * What it judges is the way of training; the model to use then goes the same way with the latest days too.
+ * What it judges is the way of training; the model to use goes the same way, by the same plan, with the latest days too.
  */
 export function climbLadder(examples: Examples, options: PlanOptions): Climb {
   refuseDisorder(examples, options.classes)
@@ -43,23 +50,22 @@ export function climbLadder(examples: Examples, options: PlanOptions): Climb {
   if (!split || classesSeen(split.past, classes) < 2) return { kind: 'insufficient_labels' }
 
   const watch = forwardOnly(options)
-  const trial = planLadder(split.past, { ...options, ...partOf(watch, 0, 0.35) })
-  const names = trial.rungs.map((rung) => rung.name)
-  const judged = trainRungs(names, trial, split.past, classes, partOf(watch, 0.35, 0.5))
-  const rungs = trial.rungs.map(({ name, loss }) => {
+  const plan = planLadder(split.past, { ...options, ...partOf(watch, 0, 0.3) })
+  const names = plan.rungs.map((rung) => rung.name)
+  const judged = trainRungs(names, plan, split.past, classes, partOf(watch, 0.3, 0.6))
+  const rungs = plan.rungs.map(({ name, loss }) => {
     const model = judged.get(name)!
     const holdout = measure(predict(model, split.future.columns), split.future.labels, classes)
     return { name, model, validationLoss: loss, holdout }
   })
 
-  const plan = { ...planLadder(examples, { ...options, ...partOf(watch, 0.5, 0.85) }), choice: trial.choice }
-  const final = trainRungs(neededFor(plan.choice), plan, examples, classes, partOf(watch, 0.85, 1))
+  const final = trainRungs(neededFor(plan.choice), plan, examples, classes, partOf(watch, 0.6, 1))
   watch.onProgress?.(1)
   return {
     kind: 'climbed',
     model: final.get(plan.choice)!,
-    plan,
-    chosen: rungs.find((rung) => rung.name === trial.choice)!,
+    plan: { ...plan, booster: boosterSettings(plan, examples.labels.length) },
+    chosen: rungs.find((rung) => rung.name === plan.choice)!,
     rungs,
     classShares: rungs[0]!.holdout,
     holdout: split.future,
@@ -100,9 +106,9 @@ function trainRung(
     case 'prior':
       return classSharesOf(examples, classes)
     case 'softmax':
-      return trainSoftmax(examples, classes, plan.softmaxL2, watch)
+      return trainRegression(examples, classes, plan.softmaxL2, watch)
     case 'gbdt':
-      return trainBooster(examples, classes, plan.booster, watch).model
+      return trainBooster(examples, classes, boosterSettings(plan, examples.labels.length), watch)
     case 'blend': {
       const weights = Float64Array.of(1 - plan.boosterShare, plan.boosterShare)
       const parts = [trained.get('softmax')!, trained.get('gbdt')!]

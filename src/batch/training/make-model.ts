@@ -116,7 +116,6 @@ function paramsOf(name: RungName, plan: LadderPlan): Record<string, unknown> {
     max_leaves: booster.maxLeaves,
     min_leaf_rows: booster.minLeafRows,
     l2: booster.l2,
-    row_sample: booster.rowSample,
     column_sample: booster.columnSample,
   }
   switch (name) {

@@ -19,11 +19,10 @@ const settings = {
   maxLeaves: 6,
   minLeafRows: 20,
   l2: 1,
-  rowSample: 1,
   columnSample: 1,
   seed: 1,
 }
-const gbdt: Boosted = { ...trainBooster(examples, 3, settings).model, temperature: 0.9 }
+const gbdt: Boosted = { ...trainBooster(examples, 3, settings), temperature: 0.9 }
 const blend: Model = {
   kind: 'blend',
   ...shape,

@@ -1,5 +1,5 @@
-import type { Binned } from './bins.ts'
-import { gradientOf, hessianOf } from './loss.ts'
+import { type BinMatrix, binningBytes } from './bins.ts'
+import { countBits, featureBytes, type Kernel, openKernel, splitBytes } from './kernel.ts'
 import { type Random, sampleSorted } from './random.ts'
 
 /** What shapes a tree. */
@@ -26,59 +26,114 @@ export type Trees = {
   count: number
 }
 
-/** Everything a tree needs to grow, laid out once and used again for every tree. */
+/** Everything trees need to grow, laid out once in the kernel's memory and used again for every tree. */
 export type Grower = {
   settings: TreeSettings
-  columns: Uint8Array[]
-  /** Where the bins of each feature begin in a histogram; one entry more than there are features. */
-  offsets: Int32Array
-  /** One histogram for each leaf a tree may have: gradient, hessian and rows for every bin. */
-  histograms: Float64Array[]
-  /** The rows of the tree, each leaf a range of them, and their gradients in the same order. */
-  rows: Int32Array
-  spare: Int32Array
-  gradients: Float64Array
-  hessians: Float64Array
+  kernel: Kernel
+  /** Rows to learn from; rows to be judged on stand behind them in every array. */
+  learners: number
+  matrix: BinMatrix
+  features: number
+  /** Scores and probabilities stand class after class, `classBytes` apart. */
+  classBytes: number
+  at: Places
+  /** Into how many whole steps a gradient, or a hessian, of one is cut. */
+  gradientSteps: number
+  hessianSteps: number
   trees: Trees
 }
 
-/** What a tree is grown on: the probabilities of one class so far, and which rows are of that class. */
-export type Target = { probabilities: Float64Array; labels: Uint8Array; label: number }
+/** Byte addresses. */
+type Places = {
+  labels: number
+  scores: number
+  probabilities: number
+  /** What each learner adds to a bin. */
+  gradients: number
+  /** The rows in the order of the leaves: learners first, each leaf a range of them; then the others likewise. */
+  rows: number
+  spare: number
+  /** One histogram for each leaf a tree may have. */
+  histograms: number
+  features: number
+  binCounts: number
+  split: number
+  scratch: number
+}
 
-const SUMS = 3
-const MIN_HESSIAN = 1e-3
+const minHessian = 1e-3
 
-export function createGrower(binned: Binned, treeCount: number, settings: TreeSettings): Grower {
-  const { columns, cuts } = binned
-  const rows = columns[0]?.length ?? 0
-  const offsets = new Int32Array(cuts.length + 1)
-  for (let feature = 0; feature < cuts.length; feature++) {
-    offsets[feature + 1] = offsets[feature]! + cuts[feature]!.length + 1
+/** Rows beyond these cannot be counted. */
+export const mostLearners = 2 ** countBits - 1
+
+export type Shape = { learners: number; judged: number; cuts: Float32Array[]; classes: number; trees: number }
+
+export function createGrower(shape: Shape, settings: TreeSettings): Grower {
+  const { learners, judged, cuts, classes } = shape
+  if (learners > mostLearners) throw new RangeError(`no more than ${mostLearners} rows can be learnt from`)
+  const features = cuts.length
+  const rows = learners + judged
+  // Bins are read four at a time, scores two at a time.
+  const stride = Math.max(4, Math.ceil(features / 4) * 4)
+  const classBytes = Math.ceil(rows / 2) * 16
+
+  let bytes = 0
+  const place = (size: number) => {
+    const at = bytes
+    bytes += Math.ceil(size / 64) * 64
+    return at
   }
-  const bins = offsets[cuts.length]!
+  const matrix = { binsAt: place(rows * stride), stride, columnsAt: place(rows * features), rows }
+  const at: Places = {
+    labels: place(rows),
+    scores: place(classBytes * classes),
+    probabilities: place(classBytes * classes),
+    gradients: place(learners * 16),
+    rows: place(rows * 4),
+    spare: place(rows * 4),
+    histograms: place(settings.maxLeaves * stride * featureBytes),
+    features: place(features * 4),
+    binCounts: place(features * 4),
+    split: place(splitBytes),
+    scratch: place(binningBytes),
+  }
+  const kernel = openKernel(bytes)
+  new Int32Array(kernel.memory, at.binCounts, features).set(cuts.map((edges) => edges.length))
   return {
     settings,
-    columns,
-    offsets,
-    histograms: Array.from({ length: settings.maxLeaves }, () => new Float64Array(bins * SUMS)),
-    rows: new Int32Array(rows),
-    spare: new Int32Array(rows),
-    gradients: new Float64Array(rows),
-    hessians: new Float64Array(rows),
-    trees: emptyTrees(treeCount, settings.maxLeaves),
+    kernel,
+    learners,
+    matrix,
+    features,
+    classBytes,
+    at,
+    ...stepsFor(learners),
+    trees: emptyTrees(shape.trees, settings.maxLeaves),
   }
 }
 
-/** Grows one tree best-first on the given rows and appends it to the grower's trees. */
-export function growTree(grower: Grower, sample: Int32Array, target: Target, random: Random): void {
+/**
+ * The finest steps with which no sum overflows: a double holds 53 bits of a sum of gradients, of which each is at most
+ * one, and 40 bits are left of a packed sum for hessians, of which each is at most a quarter.
+ */
+function stepsFor(rows: number): Pick<Grower, 'gradientSteps' | 'hessianSteps'> {
+  const bits = rows.toString(2).length
+  return {
+    gradientSteps: 2 ** Math.min(36, 53 - bits),
+    hessianSteps: 2 ** Math.min(32, 64 - countBits + 2 - bits),
+  }
+}
+
+/** Grows one tree for a class best-first, appends it to the trees and adds it to the scores of all rows. */
+export function growTree(grower: Grower, label: number, random: Random): void {
   const { settings, trees } = grower
-  const features = drawFeatures(grower, random)
-  const leaves = [plantRoot(grower, sample, target, features)]
+  const featureCount = drawFeatures(grower, random)
+  const leaves = [plantRoot(grower, label, featureCount)]
 
   while (leaves.length < settings.maxLeaves) {
     const index = mostPromising(leaves)
     if (index < 0) break
-    const [left, right] = splitLeaf(grower, leaves[index]!, leaves.length, target, features)
+    const [left, right] = splitLeaf(grower, leaves[index]!, leaves.length, featureCount)
     leaves[index] = left
     leaves.push(right)
   }
@@ -86,52 +141,38 @@ export function growTree(grower: Grower, sample: Int32Array, target: Target, ran
   // A tree has one leaf more than nodes, and so had each tree before it.
   const firstLeaf = trees.nodeEnds[trees.count]! - (leaves.length - 1) + trees.count
   for (const [index, leaf] of leaves.entries()) {
-    trees.leaves[firstLeaf + index] = leafValue(leaf, settings)
+    const value = leafValue(grower, leaf)
+    trees.leaves[firstLeaf + index] = value
     hang(trees, leaf, ~(firstLeaf + index))
+    addToScores(grower, label, leaf, value)
   }
   trees.count++
 }
 
-/** Adds the latest tree to the scores of all rows, drawn for it or not. */
-export function addLatestTree(trees: Trees, columns: Uint8Array[], scores: Float64Array): void {
-  const { feature, cut, left, right, missingLeft, leaves } = trees
-  const root = trees.roots[trees.count - 1]!
-  for (let row = 0; row < scores.length; row++) {
-    let node = root
-    while (node >= 0) {
-      const bin = columns[feature[node]!]![row]!
-      const goesLeft = bin === 0 ? missingLeft[node] === 1 : bin <= cut[node]!
-      node = goesLeft ? left[node]! : right[node]!
-    }
-    scores[row]! += leaves[~node]!
-  }
-}
-
 type Leaf = {
-  /** Its rows: a range of the grower's rows. */
-  start: number
-  end: number
-  gradient: number
-  hessian: number
-  histogram: Float64Array
+  learners: Range
+  judged: Range
+  sums: Sums
+  histogramAt: number
   /** The node it hangs on, negative for the root, and the side. */
   parent: number
   isLeft: boolean
   split: Split | undefined
 }
 
-type Split = {
-  gain: number
-  feature: number
-  cut: number
-  missingLeft: boolean
-  leftGradient: number
-  leftHessian: number
-}
+/** Rows of a leaf: a range of the grower's rows. */
+type Range = { start: number; end: number }
+
+/** The sums of a leaf as they stand in a bin: gradients in steps; hessians in steps above the count of rows. */
+type Sums = { gradient: bigint; packed: bigint }
+
+type Split = { gain: number; feature: number; cut: number; missingLeft: boolean; left: Sums }
 
 /** The Newton step of the leaf; zero where its rows leave nothing to gain. */
-function leafValue({ gradient, hessian }: Leaf, { learningRate, l2 }: TreeSettings): number {
-  return (-learningRate * gradient) / (hessian + l2 + Number.EPSILON)
+function leafValue({ settings, gradientSteps, hessianSteps }: Grower, { sums }: Leaf): number {
+  const gradient = Number(sums.gradient) / gradientSteps
+  const hessian = Number(sums.packed >> BigInt(countBits)) / hessianSteps
+  return hessian < minHessian ? 0 : (-settings.learningRate * gradient) / (hessian + settings.l2)
 }
 
 function emptyTrees(treeCount: number, maxLeaves: number): Trees {
@@ -150,31 +191,43 @@ function emptyTrees(treeCount: number, maxLeaves: number): Trees {
 }
 
 /** Ascending, so that a tie between two features always falls to the same one. */
-function drawFeatures({ columns, settings }: Grower, random: Random): Int32Array {
-  const count = Math.max(1, Math.ceil(columns.length * settings.columnSample))
-  return sampleSorted(random, columns.length, Math.min(count, columns.length))
+function drawFeatures({ kernel, at, features, settings }: Grower, random: Random): number {
+  const count = Math.min(features, Math.max(1, Math.ceil(features * settings.columnSample)))
+  new Int32Array(kernel.memory, at.features, count).set(sampleSorted(random, features, count))
+  return count
 }
 
-function plantRoot(grower: Grower, sample: Int32Array, target: Target, features: Int32Array): Leaf {
-  const { trees, rows, gradients, hessians } = grower
+function plantRoot(grower: Grower, label: number, featureCount: number): Leaf {
+  const { kernel, at, trees, learners, matrix, classBytes } = grower
   trees.nodeEnds[trees.count] = trees.count === 0 ? 0 : trees.nodeEnds[trees.count - 1]!
-  rows.set(sample)
+  const rows = new Uint32Array(kernel.memory, at.rows, matrix.rows)
+  for (let row = 0; row < rows.length; row++) rows[row] = row
+  kernel.fillGradients(
+    at.probabilities + label * classBytes,
+    at.labels,
+    label,
+    learners,
+    grower.gradientSteps,
+    grower.hessianSteps,
+    at.gradients,
+  )
   const root: Leaf = {
-    start: 0,
-    end: sample.length,
-    gradient: 0,
-    hessian: 0,
-    histogram: grower.histograms[0]!,
+    learners: { start: 0, end: learners },
+    judged: { start: learners, end: matrix.rows },
+    sums: { gradient: 0n, packed: 0n },
+    histogramAt: at.histograms,
     parent: -1,
     isLeft: false,
     split: undefined,
   }
-  fillHistogram(grower, root, target, features)
-  for (let i = 0; i < sample.length; i++) {
-    root.gradient += gradients[i]!
-    root.hessian += hessians[i]!
+  fillHistogram(grower, root)
+  // Every row is in some bin of the first feature.
+  const bins = new BigInt64Array(kernel.memory, at.histograms, featureBytes / 8)
+  for (let bin = 0; bin < bins.length; bin += 2) {
+    root.sums.gradient += bins[bin]!
+    root.sums.packed += BigInt.asUintN(64, bins[bin + 1]!)
   }
-  root.split = findSplit(grower, root, features)
+  root.split = findSplit(grower, root, featureCount)
   return root
 }
 
@@ -190,156 +243,116 @@ function mostPromising(leaves: Leaf[]): number {
   return best
 }
 
-function splitLeaf(
-  grower: Grower,
-  leaf: Leaf,
-  leafCount: number,
-  target: Target,
-  features: Int32Array,
-): [Leaf, Leaf] {
+function splitLeaf(grower: Grower, leaf: Leaf, leafCount: number, featureCount: number): [Leaf, Leaf] {
   const split = leaf.split!
   const node = appendNode(grower.trees, leaf, split)
-  const middle = partition(grower, leaf, split)
+  const learners = partition(grower, leaf.learners, split)
+  const judged = partition(grower, leaf.judged, split)
   const left: Leaf = {
     ...leaf,
-    end: middle,
-    gradient: split.leftGradient,
-    hessian: split.leftHessian,
+    learners: { start: leaf.learners.start, end: learners },
+    judged: { start: leaf.judged.start, end: judged },
+    sums: split.left,
     parent: node,
     isLeft: true,
     split: undefined,
   }
   const right: Leaf = {
     ...left,
-    start: middle,
-    end: leaf.end,
-    gradient: leaf.gradient - split.leftGradient,
-    hessian: leaf.hessian - split.leftHessian,
+    learners: { start: learners, end: leaf.learners.end },
+    judged: { start: judged, end: leaf.judged.end },
+    sums: {
+      gradient: leaf.sums.gradient - split.left.gradient,
+      packed: leaf.sums.packed - split.left.packed,
+    },
     isLeft: false,
   }
   // Nobody splits the leaves of a full tree, and nobody can split a leaf too small for two.
   const isFull = leafCount + 1 === grower.settings.maxLeaves
   const splittable = [left, right].filter(
-    (child) => !isFull && child.end - child.start >= 2 * grower.settings.minLeafRows,
+    (child) => !isFull && sizeOf(child) >= 2 * grower.settings.minLeafRows,
   )
   if (splittable.length === 0) return [left, right]
 
-  shareHistogram(grower, left, right, grower.histograms[leafCount]!, target, features)
-  for (const child of splittable) child.split = findSplit(grower, child, features)
+  shareHistogram(grower, left, right, leafCount)
+  for (const child of splittable) child.split = findSplit(grower, child, featureCount)
   return [left, right]
 }
 
+function sizeOf({ learners }: Leaf): number {
+  return learners.end - learners.start
+}
+
 /** Counts the smaller child only: the larger one is what remains of the parent, in the parent's place. */
-function shareHistogram(
-  grower: Grower,
-  left: Leaf,
-  right: Leaf,
-  fresh: Float64Array,
-  target: Target,
-  features: Int32Array,
-): void {
-  const [smaller, larger] = left.end - left.start <= right.end - right.start ? [left, right] : [right, left]
-  smaller.histogram = fresh
-  fillHistogram(grower, smaller, target, features)
-  const remaining = larger.histogram
-  for (let at = 0; at < remaining.length; at++) remaining[at]! -= fresh[at]!
+function shareHistogram(grower: Grower, left: Leaf, right: Leaf, leafCount: number): void {
+  const [smaller, larger] = sizeOf(left) <= sizeOf(right) ? [left, right] : [right, left]
+  const bytes = grower.matrix.stride * featureBytes
+  smaller.histogramAt = grower.at.histograms + leafCount * bytes
+  fillHistogram(grower, smaller)
+  grower.kernel.subtractHistogram(larger.histogramAt, smaller.histogramAt, bytes)
 }
 
-function fillHistogram(grower: Grower, leaf: Leaf, target: Target, features: Int32Array): void {
-  const { columns, offsets, rows, gradients, hessians } = grower
-  const { probabilities, labels, label } = target
-  const { start, end, histogram } = leaf
-  for (let i = start; i < end; i++) {
-    const row = rows[i]!
-    const probability = probabilities[row]!
-    gradients[i] = gradientOf(probability, labels[row] === label)
-    hessians[i] = hessianOf(probability)
-  }
-  histogram.fill(0)
-  for (const feature of features) {
-    addColumn(columns[feature]!, offsets[feature]! * SUMS, rows, gradients, hessians, start, end, histogram)
-  }
+function fillHistogram({ kernel, at, matrix }: Grower, leaf: Leaf): void {
+  kernel.fillHistogram(
+    at.rows + 4 * leaf.learners.start,
+    sizeOf(leaf),
+    matrix.binsAt,
+    matrix.stride,
+    at.gradients,
+    leaf.histogramAt,
+  )
 }
 
-/** The innermost loop of the training: nearly all of its time is spent here. */
-function addColumn(
-  column: Uint8Array,
-  base: number,
-  rows: Int32Array,
-  gradients: Float64Array,
-  hessians: Float64Array,
-  start: number,
-  end: number,
-  histogram: Float64Array,
-): void {
-  for (let i = start; i < end; i++) {
-    const at = base + SUMS * column[rows[i]!]!
-    histogram[at]! += gradients[i]!
-    histogram[at + 1]! += hessians[i]!
-    histogram[at + 2]! += 1
-  }
-}
-
-function findSplit(grower: Grower, leaf: Leaf, features: Int32Array): Split | undefined {
-  const best: Split = { gain: 0, feature: -1, cut: 0, missingLeft: false, leftGradient: 0, leftHessian: 0 }
-  for (const feature of features) {
-    const first = grower.offsets[feature]! * SUMS
-    scanCuts(grower, leaf, feature, false, best)
-    if (leaf.histogram[first + 2]! > 0) scanCuts(grower, leaf, feature, true, best)
-  }
-  return best.feature < 0 ? undefined : best
-}
-
-/** Tries every cut of a feature with the missing values on one side, and keeps the best in `best`. */
-function scanCuts(grower: Grower, leaf: Leaf, feature: number, missingLeft: boolean, best: Split): void {
-  const { l2, minLeafRows } = grower.settings
-  const { gradient, hessian, histogram } = leaf
-  const rows = leaf.end - leaf.start
-  const missing = grower.offsets[feature]! * SUMS
-  const end = grower.offsets[feature + 1]! * SUMS
-  const unsplit = (gradient * gradient) / (hessian + l2)
-  let leftGradient = missingLeft ? histogram[missing]! : 0
-  let leftHessian = missingLeft ? histogram[missing + 1]! : 0
-  let leftRows = missingLeft ? histogram[missing + 2]! : 0
-
-  for (let at = missing + SUMS, cut = 1; at < end; at += SUMS, cut++) {
-    if (histogram[at + 2] === 0) continue
-    leftGradient += histogram[at]!
-    leftHessian += histogram[at + 1]!
-    leftRows += histogram[at + 2]!
-    if (leftRows < minLeafRows || leftHessian < MIN_HESSIAN) continue
-    const rightHessian = hessian - leftHessian
-    if (rows - leftRows < minLeafRows || rightHessian < MIN_HESSIAN) break
-    const rightGradient = gradient - leftGradient
-    const gain =
-      (leftGradient * leftGradient) / (leftHessian + l2) +
-      (rightGradient * rightGradient) / (rightHessian + l2) -
-      unsplit
-    if (gain <= best.gain) continue
-    best.gain = gain
-    best.feature = feature
-    best.cut = cut
-    best.leftGradient = leftGradient
-    best.leftHessian = leftHessian
-    // Where no row was missing, a missing value later follows the many.
-    best.missingLeft = histogram[missing + 2]! > 0 ? missingLeft : 2 * leftRows > rows
+function findSplit(grower: Grower, { sums, histogramAt }: Leaf, featureCount: number): Split | undefined {
+  const { kernel, at, hessianSteps, gradientSteps, settings } = grower
+  const words = new BigInt64Array(kernel.memory, at.split, 6)
+  words[0] = sums.gradient
+  words[1] = sums.packed
+  kernel.findSplit(
+    histogramAt,
+    at.features,
+    featureCount,
+    at.binCounts,
+    at.split,
+    settings.l2 * hessianSteps,
+    minHessian * hessianSteps,
+    settings.minLeafRows,
+  )
+  const [feature, cut, missingLeft] = new Int32Array(kernel.memory, at.split + 48, 3)
+  if (feature! < 0) return undefined
+  const [top, bottom] = new Float64Array(kernel.memory, at.split + 16, 2)
+  const gradient = Number(sums.gradient)
+  const unsplit =
+    (gradient * gradient) / (Number(sums.packed >> BigInt(countBits)) + settings.l2 * hessianSteps)
+  return {
+    gain: (top! / bottom! - unsplit) * (hessianSteps / (gradientSteps * gradientSteps)),
+    feature: feature!,
+    cut: cut!,
+    missingLeft: missingLeft === 1,
+    left: { gradient: words[4]!, packed: BigInt.asUintN(64, words[5]!) },
   }
 }
 
 /** Moves the rows that go left before those that go right; both keep their order. */
-function partition(grower: Grower, leaf: Leaf, split: Split): number {
-  const { rows, spare } = grower
-  const column = grower.columns[split.feature]!
-  let left = leaf.start
-  let right = 0
-  for (let i = leaf.start; i < leaf.end; i++) {
-    const row = rows[i]!
-    const bin = column[row]!
-    if (bin === 0 ? split.missingLeft : bin <= split.cut) rows[left++] = row
-    else spare[right++] = row
-  }
-  rows.set(spare.subarray(0, right), left)
-  return left
+function partition({ kernel, at, matrix }: Grower, { start, end }: Range, split: Split): number {
+  // Without the missing values on the left, bin 0 becomes the highest there is.
+  const offset = split.missingLeft ? 0 : 1
+  return (
+    start +
+    kernel.partitionRows(
+      at.rows + 4 * start,
+      end - start,
+      at.spare,
+      matrix.columnsAt + split.feature * matrix.rows,
+      offset,
+      split.cut - offset,
+    )
+  )
+}
+
+function addToScores({ kernel, at, classBytes }: Grower, label: number, leaf: Leaf, value: number): void {
+  for (const { start, end } of [leaf.learners, leaf.judged])
+    kernel.addToScores(at.rows + 4 * start, end - start, at.scores + label * classBytes, value)
 }
 
 function appendNode(trees: Trees, leaf: Leaf, split: Split): number {
