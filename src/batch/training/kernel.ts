@@ -39,7 +39,7 @@ export type Kernel = {
     histogramAt: number,
   ): void
   subtractHistogram(fromAt: number, otherAt: number, bytes: number): void
-  /** Finds the best split of the leaf whose sums stand at `splitAt` and writes it behind them; see `readSplit`. */
+  /** Finds the best split of the leaf whose sums stand at `splitAt` and writes it behind them. */
   findSplit(
     histogramAt: number,
     featuresAt: number,
@@ -62,9 +62,8 @@ export type Kernel = {
   addToScores(rowsAt: number, count: number, scoresAt: number, value: number): void
 }
 
-/** Bytes of one feature in a histogram, and of one bin. */
+/** Bytes of one feature in a histogram: 256 bins of 16, and a gap. */
 export const featureBytes = 4160
-export const binBytes = 16
 /** The lowest bits of a packed sum count rows; there can be no more rows than these can count. */
 export const countBits = 24
 export const splitBytes = 64
