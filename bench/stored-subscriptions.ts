@@ -1,3 +1,4 @@
+import { storeSubscriptions as storeCopies } from '../test/stored-subscriptions.ts'
 import type { Stage } from './stage.ts'
 
 /** Starts one subscription by the API and stores many more like it, each of its own account, none of them due. */
@@ -16,16 +17,6 @@ export async function storeSubscriptions(
     }),
   })
   if (answer.status !== 201) throw new Error(`The model subscription answered ${answer.status}`)
-  await stage.db.query(
-    `insert into billing.account (id, time_zone, invoice_count, created_at)
-     select 'stored_' || n, 'UTC', 1, now() from generate_series(1, $1) n`,
-    [count],
-  )
-  await stage.db.query(
-    `insert into billing.subscription
-     select (jsonb_populate_record(s, jsonb_build_object('id', 'sub_stored_' || lpad(n::text, 8, '0'), 'account_id', 'stored_' || n))).*
-     from billing.subscription s, generate_series(1, $1) n where s.account_id = 'model'`,
-    [count],
-  )
+  await storeCopies(stage.db, 'model', count)
   await stage.db.query('vacuum analyze')
 }

@@ -4,8 +4,12 @@ import type pg from 'pg'
 import type { BatchApp } from './batch/app.ts'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
 import { findChargingStop } from './billing/charging-stop.ts'
-import { guardProvider } from './billing/providers/guarded-provider.ts'
-import type { Provider } from './billing/providers/port.ts'
+import {
+  guardProvider,
+  type ProviderGuard,
+  type ProviderUse,
+  providerUses,
+} from './billing/providers/guarded-provider.ts'
 import { sandboxProvider } from './billing/providers/sandbox.ts'
 import { stoppableProvider } from './billing/providers/stoppable-provider.ts'
 import type { Config } from './config.ts'
@@ -45,6 +49,9 @@ export type App = {
   /** Where the sandbox provider listens, if that is the provider. */
   readonly sandboxUrl: string | undefined
   readonly billing: BillingApp
+  /** Billing as each use sees it: the same but for its places at the provider. */
+  readonly billingFor: Readonly<Record<ProviderUse, BillingApp>>
+  readonly providerGuard: ProviderGuard
   readonly batch: BatchApp
   close(): Promise<void>
 }
@@ -99,6 +106,16 @@ export async function openApp(
     const billingDb: BillingApp['db'] = openDb(pool)
     const sandboxUrl =
       sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
+    const providerGuard = openProvider(config, sandboxUrl, metrics)
+    const isStopped = async () => (await findChargingStop(billingDb)) !== undefined
+    const vault = watchfulVault(openVault(vaultKeys), secrets)
+    const terms = termsOf(config, vaultKeys, webhookSecrets)
+    const billingFor = Object.fromEntries(
+      providerUses.map((use): [ProviderUse, BillingApp] => {
+        const provider = stoppableProvider(providerGuard.uses[use], isStopped)
+        return [use, { db: billingDb, pool, clock, provider, vault, fence: unfenced, terms }]
+      }),
+    ) as Record<ProviderUse, BillingApp>
 
     return {
       config,
@@ -112,18 +129,9 @@ export async function openApp(
       access: openAccess(pool, clock),
       limiter: openRateLimiter(pool),
       sandboxUrl,
-      billing: {
-        db: billingDb,
-        pool,
-        clock,
-        provider: stoppableProvider(
-          openProvider(config, sandboxUrl, metrics),
-          async () => (await findChargingStop(billingDb)) !== undefined,
-        ),
-        vault: watchfulVault(openVault(vaultKeys), secrets),
-        fence: unfenced,
-        terms: termsOf(config, vaultKeys, webhookSecrets),
-      },
+      billing: billingFor.requests,
+      billingFor,
+      providerGuard,
       batch: {
         db: openDb(pool),
         pool,
@@ -174,7 +182,7 @@ export function startNotifier(app: App, apiUrl: string): Notifier | undefined {
   })
 }
 
-function openProvider(config: Config, sandboxUrl: string | undefined, metrics: Metrics): Provider {
+function openProvider(config: Config, sandboxUrl: string | undefined, metrics: Metrics): ProviderGuard {
   const { name, secretKey, timeoutMs } = config.provider
   if (name !== 'sandbox' || sandboxUrl === undefined) {
     throw new Error(

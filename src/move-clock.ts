@@ -21,15 +21,14 @@ export async function beginMove(app: App, target: Date): Promise<boolean> {
 export async function moveClock(app: App, target: Date): Promise<Moved> {
   const renewal = setInterval(() => void renew(app, target), (leaseSeconds * 1000) / 4)
   const done: Record<string, number> = {}
-  const next = () => billing.nextDue(app.billing)
+  // What stays due although its work was tried would hold time for ever; time goes on past it, by way of the rest.
+  let stuckAt: Date | undefined
+  const next = () => billing.nextDue(app.billing, stuckAt)
   try {
-    let stuckAt: number | undefined
     for (let due = await next(); due && due <= target; due = await next()) {
-      // An instant that stays due although its work was tried would hold time for ever; it counts as unsettled.
-      if (due.getTime() === stuckAt) break
       if (due > app.clock()) await app.clock.moveTo(due)
-      const counts = await billing.runDue(app.billing)
-      stuckAt = Object.values(counts).some((count) => count > 0) ? undefined : due.getTime()
+      const counts = await billing.runDue(app.billing, (use) => app.billingFor[use])
+      if (!Object.values(counts).some((count) => count > 0)) stuckAt = due
       for (const [kind, count] of Object.entries(counts)) done[kind] = (done[kind] ?? 0) + count
     }
     await app.clock.moveTo(target)

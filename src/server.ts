@@ -6,6 +6,7 @@ import type { App } from './app.ts'
 import { batchRoutes } from './batch/routes.ts'
 import { overdueSeconds } from './billing/due.ts'
 import { billingRoutes } from './billing/routes.ts'
+import { countSweepFailures } from './billing/sweep-failures.ts'
 import { clockRoutes } from './clock-routes.ts'
 import { countAlarms } from './platform/alarm.ts'
 import { openDb } from './platform/db.ts'
@@ -93,6 +94,9 @@ async function measure(app: App): Promise<void> {
     app.metrics.alarms.reset()
     for (const [kind, count] of Object.entries(await countAlarms(openDb(app.pool))))
       app.metrics.alarms.set({ kind }, count)
+    app.metrics.sweepFailures.reset()
+    for (const [sweep, count] of Object.entries(await countSweepFailures(app.billing.db)))
+      app.metrics.sweepFailures.set({ sweep }, count)
     for (const [kind, seconds] of Object.entries(await overdueSeconds(app.billing)))
       app.metrics.overdue.set({ kind }, seconds)
   } catch {

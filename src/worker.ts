@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from './app.ts'
 import { runDue as runBatchDue } from './batch/due.ts'
 import { batchJobs } from './batch/jobs.ts'
-import { runDue as runBillingDue } from './billing/due.ts'
+import { listDueTurns, runTurn, type Turn } from './billing/due.ts'
 import { billingJobs } from './billing/jobs.ts'
 import { isMoving } from './move-clock.ts'
 import { claimUnlogged } from './platform/alarm.ts'
@@ -24,7 +24,7 @@ export function startWorker(app: App): Worker {
     sessionUrl: app.database.sessionUrl,
     concurrency: 8,
     jobs: {
-      ...fenced(app, app.billing, billingJobs),
+      ...fenced(app, { ...app.billingFor.refunds, stopping: stopping.signal }, billingJobs),
       ...fenced(app, { ...app.batch, stopping: stopping.signal }, batchJobs),
     },
     events: {
@@ -44,7 +44,6 @@ export function startWorker(app: App): Worker {
     },
   })
   const sweeps = startSweeps(app, [
-    { name: 'billing-due', everyMs: 1_000, run: () => unlessMoving(app, () => runBillingDue(app.billing)) },
     { name: 'batch-due', everyMs: 1_000, run: () => unlessMoving(app, () => runBatchDue(app.batch)) },
     {
       name: 'housekeeping',
@@ -56,13 +55,47 @@ export function startWorker(app: App): Worker {
       },
     },
   ])
+  const turns = startBillingTurns(app, stopping.signal)
   return {
     async stop() {
       stopping.abort()
-      await sweeps.stop()
-      await queue.stop()
+      await Promise.all([sweeps.stop(), turns, queue.stop()])
     },
   }
+}
+
+const lookEveryMs = 1_000
+
+/**
+ * Asks every second in which of billing's turns something is due and starts those that are not under way: a wave of
+ * renewals that takes an hour keeps no lookup, refund, cancellation or notification waiting.
+ */
+async function startBillingTurns(app: App, stopping: AbortSignal): Promise<void> {
+  const running = new Map<Turn, Promise<void>>()
+  let pausing = new AbortController()
+  const start = (turn: Turn) => {
+    const signal = AbortSignal.any([stopping, pausing.signal])
+    const ran = runTurn((use) => ({ ...app.billingFor[use], stopping: signal }), turn)
+      .catch((error: unknown) => app.log.warn('sweep.failed', { sweep: `billing-${turn}`, error }))
+      .finally(() => running.delete(turn))
+    running.set(turn, ran)
+  }
+  while (!stopping.aborted) {
+    try {
+      if (app.config.mode === 'sandbox' && (await isMoving(app))) {
+        // The mover does what falls due, in order; turns under way claim nothing more.
+        pausing.abort()
+      } else {
+        if (pausing.signal.aborted) pausing = new AbortController()
+        await app.clock.sync()
+        for (const turn of await listDueTurns(app.billing)) if (!running.has(turn)) start(turn)
+      }
+    } catch (error) {
+      app.log.warn('sweep.failed', { sweep: 'billing-due', error })
+    }
+    await sleep(lookEveryMs, undefined, { signal: stopping }).catch(() => {})
+  }
+  await Promise.all(running.values())
 }
 
 type JobWork = (payload: unknown, fence: Fence) => Promise<unknown>

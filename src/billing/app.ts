@@ -20,6 +20,8 @@ export type BillingApp = {
   /** Called in every transaction that settles a job's work. */
   readonly fence: Fence
   readonly terms: BillingTerms
+  /** Aborted once nothing new may be begun on this app's behalf; what is in hand comes to its end. */
+  readonly stopping?: AbortSignal
 }
 
 export type BillingTerms = {

@@ -1,26 +1,31 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp } from './app.ts'
+import type { ProviderUse } from './providers/guarded-provider.ts'
 import { takeUpRefunds } from './refunds/take-up-refunds.ts'
 import { endCanceled, endTrials, endUnpaid } from './subscriptions/end-due-subscriptions.ts'
 import { renewDueSubscriptions } from './subscriptions/renew-due-subscriptions.ts'
 import { retryDueInvoices } from './subscriptions/retry-due-invoices.ts'
-import { takeUpPayments } from './subscriptions/take-up-payments.ts'
+import { sendUnsentPayments, takeUpPayments } from './subscriptions/take-up-payments.ts'
 import { takeUpCards } from './subscriptions/use-card.ts'
-import { eraseOldBodies } from './webhooks/inbox-rows.ts'
+import { forgetOverFailures, notFailed, type Sweep } from './sweep-failures.ts'
+import { bodiesUntil, eraseOldBodies } from './webhooks/inbox-rows.ts'
 import { processWebhooks } from './webhooks/process-webhook.ts'
 
 /**
- * Does all that is due at or before now. Ends come first, so that nothing is charged that should have ended; what is
- * in doubt comes last, so that a silent provider delays only itself.
+ * Does all that is due at or before now, one kind after the other. Ends come first, so that nothing is charged that
+ * should have ended; what is in doubt comes last, so that a silent provider delays only itself.
  */
-export async function runDue(app: BillingApp): Promise<Record<string, number>> {
+export async function runDue(
+  app: BillingApp,
+  appFor: (use: ProviderUse) => BillingApp = () => app,
+): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
   const failures: unknown[] = []
   for (const kinds of [dueByClock, dueByProvider]) {
     const isDue = await readDue(app, kinds)
-    for (const [kind, { work }] of Object.entries(kinds)) {
+    for (const [kind, { work, turn }] of Object.entries(kinds)) {
       try {
-        counts[kind] = isDue[kind] ? await work(app) : 0
+        counts[kind] = isDue[kind] ? await work(appFor(useOf[turn])) : 0
       } catch (error) {
         // One kind that fails must not keep the others waiting; its rows stay due.
         failures.push(error)
@@ -31,58 +36,146 @@ export async function runDue(app: BillingApp): Promise<Record<string, number>> {
   return counts
 }
 
+/** Work that goes on beside the rest: however long one turn takes, no other waits for it. */
+export type Turn = 'ends' | 'renewals' | 'retries' | 'sends' | 'lookups' | 'cards' | 'refunds' | 'webhooks'
+
+/** Whose places at the provider a turn takes. */
+const useOf: Readonly<Record<Turn, ProviderUse>> = {
+  ends: 'lookups',
+  renewals: 'charges',
+  retries: 'charges',
+  sends: 'charges',
+  lookups: 'lookups',
+  cards: 'lookups',
+  refunds: 'refunds',
+  webhooks: 'webhooks',
+}
+
+/** The turns in which something is due. */
+export async function listDueTurns(app: BillingApp): Promise<Turn[]> {
+  const kinds = { ...dueByClock, ...dueByProvider }
+  const isDue = await readDue(app, kinds)
+  const due = Object.entries(kinds).filter(([kind]) => isDue[kind])
+  return [...new Set(due.map(([, { turn }]) => turn))]
+}
+
+/** Does what is due in one turn. */
+export async function runTurn(appFor: (use: ProviderUse) => BillingApp, turn: Turn): Promise<void> {
+  const app = appFor(useOf[turn])
+  const failures: unknown[] = []
+  for (const kind of Object.values({ ...dueByClock, ...dueByProvider })) {
+    if (kind.turn !== turn || app.stopping?.aborted) continue
+    try {
+      await kind.work(app)
+    } catch (error) {
+      failures.push(error)
+    }
+  }
+  if (failures.length > 0) throw failures[0]
+}
+
 type Kind = {
+  readonly turn: Turn
   readonly work: (app: BillingApp) => Promise<number>
-  /** Selects a row if there is anything to do, by an index. Without it the work is tried every time. */
-  readonly due?: (now: Date) => RawBuilder<unknown>
+  /** Selects a row if there is anything to do, by an index. */
+  readonly due: (now: Date) => RawBuilder<unknown>
 }
 
 const dueByClock: Readonly<Record<string, Kind>> = {
   cancellations: {
+    turn: 'ends',
     work: endCanceled,
-    due: (now) => sql`select from billing.subscription where status = 'canceling' and cancel_at <= ${now}`,
+    due: (now) => sql`
+      select from billing.subscription
+      where status = 'canceling' and cancel_at <= ${now} and ${notFailed('cancellations', sql.ref('id'))}
+      union all ${failed('cancellations')}`,
   },
   trials_ended: {
+    turn: 'ends',
     work: endTrials,
     due: (now) => sql`
       select from billing.subscription
-      where status = 'trialing' and payment_method_id is null and next_billing_at <= ${now}`,
+      where status = 'trialing' and payment_method_id is null and next_billing_at <= ${now}
+        and ${notFailed('trials_ended', sql.ref('id'))}
+      union all ${failed('trials_ended')}`,
   },
   renewals: {
+    turn: 'renewals',
     work: renewDueSubscriptions,
     due: (now) => sql`
-      select from billing.subscription where status in ('active', 'trialing') and next_billing_at <= ${now}`,
+      select from billing.subscription
+      where status in ('active', 'trialing') and next_billing_at <= ${now} and ${notFailed('renewals', sql.ref('id'))}
+      union all ${failed('renewals')}`,
   },
   retries: {
+    turn: 'retries',
     work: retryDueInvoices,
-    due: (now) => sql`select from billing.invoice where due_at <= ${now} and dunning = 'retry'`,
+    due: (now) => sql`
+      select from billing.invoice
+      where due_at <= ${now} and dunning = 'retry' and ${notFailed('retries', sql.ref('subscription_id'))}
+      union all ${failed('retries')}`,
   },
   given_up: {
+    turn: 'ends',
     work: endUnpaid,
-    due: (now) => sql`select from billing.invoice where due_at <= ${now} and dunning = 'give_up'`,
+    due: (now) => sql`
+      select from billing.invoice
+      where due_at <= ${now} and dunning = 'give_up' and ${notFailed('given_up', sql.ref('subscription_id'))}
+      union all ${failed('given_up')}`,
   },
 }
 
 const dueByProvider: Readonly<Record<string, Kind>> = {
   payments_looked_up: {
+    turn: 'lookups',
     work: takeUpPayments,
-    due: (now) => sql`
-      select from billing.payment
-      where status in ('sending', 'unknown') and (look_at <= statement_timestamp() or check_at <= ${now})`,
+    due: (now) => dueAttempts(now, sql`sent_at is not null`),
+  },
+  payments_sent: {
+    turn: 'sends',
+    work: sendUnsentPayments,
+    due: (now) => dueAttempts(now, sql`sent_at is null`),
   },
   cards_taken_up: {
+    turn: 'cards',
     work: takeUpCards,
     due: () => sql`
       select from billing.payment_method where state = 'pending' and look_at <= statement_timestamp()`,
   },
   refunds_taken_up: {
+    turn: 'refunds',
     work: takeUpRefunds,
     due: (now) => sql`
       select from billing.refund
       where status = 'pending' and (look_at <= statement_timestamp() or check_at <= ${now})`,
   },
-  bodies_erased: { work: (app) => eraseOldBodies(app.db, app.clock()) },
-  webhooks: { work: processWebhooks },
+  bodies_erased: {
+    turn: 'webhooks',
+    work: (app) => eraseOldBodies(app.db, app.clock()),
+    due: (now) =>
+      sql`select from billing.webhook where sealed is not null and received_at <= ${bodiesUntil(now)}`,
+  },
+  webhooks: {
+    turn: 'webhooks',
+    work: processWebhooks,
+    due: () => sql`select from billing.webhook where status = 'waiting'`,
+  },
+  failures_over: {
+    turn: 'ends',
+    work: forgetOverFailures,
+    due: () => sql`select from billing.sweep_failure where sweep in ('payments', 'refunds', 'cards')`,
+  },
+}
+
+function dueAttempts(now: Date, which: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
+    select from billing.payment
+    where status in ('sending', 'unknown') and (look_at <= statement_timestamp() or check_at <= ${now}) and ${which}`
+}
+
+/** Rows that failed in this sweep and are to be tried again. */
+function failed(sweep: Sweep): RawBuilder<unknown> {
+  return sql`select from billing.sweep_failure where sweep = ${sweep} and next_try_at <= statement_timestamp()`
 }
 
 /** One round trip tells which kinds have work, so that a quiet second, or a stop of a moved clock, costs little. */
@@ -91,8 +184,8 @@ async function readDue(
   kinds: Readonly<Record<string, Kind>>,
 ): Promise<Record<string, boolean>> {
   const now = app.clock()
-  const columns = Object.entries(kinds).map(([kind, { due }]) =>
-    due ? sql`exists (${due(now)}) as ${sql.ref(kind)}` : sql`true as ${sql.ref(kind)}`,
+  const columns = Object.entries(kinds).map(
+    ([kind, { due }]) => sql`exists (${due(now)}) as ${sql.ref(kind)}`,
   )
   const found = await sql<Record<string, boolean>>`select ${sql.join(columns)}`.execute(app.db)
   return found.rows[0]!
@@ -107,11 +200,11 @@ type DueDates = {
 }
 
 /**
- * The earliest instant at which a row falls due. Charges and refunds that wait for the provider in real time are not
- * among them: moving the clock brings their answer no nearer.
+ * The earliest instant at which a row falls due; with `after`, the earliest past that. Charges and refunds that wait for
+ * the provider in real time are not among them: moving the clock brings their answer no nearer.
  */
-export async function nextDue(app: BillingApp): Promise<Date | null> {
-  const dates = Object.values(await readDueDates(app)).filter((date) => date !== null)
+export async function nextDue(app: BillingApp, after?: Date): Promise<Date | null> {
+  const dates = Object.values(await readDueDates(app, after)).filter((date) => date !== null)
   return dates.length === 0 ? null : new Date(Math.min(...dates.map((date) => date.getTime())))
 }
 
@@ -129,16 +222,18 @@ export async function overdueSeconds(app: BillingApp): Promise<Record<keyof DueD
   }
 }
 
-async function readDueDates(app: BillingApp): Promise<DueDates> {
+async function readDueDates(app: BillingApp, after = new Date(0)): Promise<DueDates> {
   const found = await sql<DueDates>`
     select
-      (select min(cancel_at) from billing.subscription where status = 'canceling') as cancellations,
-      (select min(next_billing_at) from billing.subscription where status in ('active', 'trialing')) as renewals,
-      (select min(due_at) from billing.invoice where due_at is not null) as dunning,
+      (select min(cancel_at) from billing.subscription
+       where status = 'canceling' and cancel_at > ${after}) as cancellations,
+      (select min(next_billing_at) from billing.subscription
+       where status in ('active', 'trialing') and next_billing_at > ${after}) as renewals,
+      (select min(due_at) from billing.invoice where due_at is not null and due_at > ${after}) as dunning,
       (select min(check_at) from billing.payment
-       where status in ('sending', 'unknown') and check_at is not null) as payments,
+       where status in ('sending', 'unknown') and check_at is not null and check_at > ${after}) as payments,
       (select min(check_at) from billing.refund
-       where status = 'pending' and check_at is not null) as refunds`.execute(app.db)
+       where status = 'pending' and check_at is not null and check_at > ${after}) as refunds`.execute(app.db)
   return found.rows[0]!
 }
 

@@ -2,6 +2,7 @@ import type { App } from '../app.ts'
 import { findChargingStop, liftChargingStop } from '../billing/charging-stop.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
+import { listSweepFailures } from '../billing/sweep-failures.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
 import { countJobs, listDeadJobs, reviveDeadJob } from '../platform/queue.ts'
@@ -57,6 +58,7 @@ async function status(app: App, asJson: boolean): Promise<number> {
   const { billing, pool } = app
   const queue = await countJobs(billing.db)
   const inbox = await countInbox(billing.db)
+  const failures = await listSweepFailures(billing.db, 100)
   const stop = await findChargingStop(billing.db)
   const { rows } = await pool.query<{ bytes: bigint; version: string; migrations: number; workers: number }>(
     `select pg_database_size(current_database()) as bytes, current_setting('server_version') as version,
@@ -71,6 +73,13 @@ async function status(app: App, asJson: boolean): Promise<number> {
     now: renderInstant(app.clock(), app.config.timeZone),
     alarms: await countAlarms(billing.db),
     jobs: queue,
+    sweep_failures: failures.map((one) => ({
+      sweep: one.sweep,
+      subject: one.subject,
+      reason: one.reason,
+      failures: one.failures,
+      since: renderInstant(one.firstAt, app.config.timeZone),
+    })),
     webhooks: inbox,
     unsettled: await countUnsettled(billing),
     overdue_seconds: await overdueSeconds(billing),
@@ -91,6 +100,9 @@ async function status(app: App, asJson: boolean): Promise<number> {
     print(
       `Overdue       ${late.map(([kind, seconds]) => `${kind} ${Math.round(seconds)} s`).join(', ') || 'nothing'}`,
     )
+    for (const { sweep, subject, reason, failures: times } of failures.slice(0, 10))
+      print(`BROKEN ROW    ${subject}: ${sweep} failed ${times} times (${reason}); the rest goes on`)
+    if (failures.length > 10) print(`              and more; see --json`)
     const alarming = Object.entries(found.alarms)
     if (alarming.length > 0)
       print(

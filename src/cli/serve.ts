@@ -7,7 +7,7 @@ import { keepSecret } from '../platform/data-dir.ts'
 import { openReadiness } from '../platform/http/readiness.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { showOnce } from '../platform/log/show-once.ts'
-import { untilAskedToStop } from '../platform/shutdown.ts'
+import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
 import { newToken } from '../platform/token.ts'
 import { insertToken } from '../platform/token-rows.ts'
 import { buildServer, version } from '../server.ts'
@@ -69,9 +69,14 @@ async function serveApp(
   const signal = await stopSignal
   const stoppingAt = performance.now()
   app.log.info('service.stopping', { signal })
+  const left = endWithin(app.config.provider.timeoutMs + mostAfterCallsMs)
+  // What nobody waits for ends first; requests are answered as long as the door is open.
+  app.providerGuard.windDown()
+  const worked = worker?.stop()
   await readiness.turnAway()
-  await Promise.all([notifier?.close(), worker?.stop(), upkeep.stop()])
-  await closeWithin(http, 15_000)
+  await closeWithin(http, left())
+  app.providerGuard.shut()
+  await endOf([worked, notifier?.close(), upkeep.stop(), app.providerGuard.idle()], left())
   app.log.info('service.stopped', { ms: Math.round(performance.now() - stoppingAt) })
   return 0
 }

@@ -1,7 +1,7 @@
 import { openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
-import { untilAskedToStop } from '../platform/shutdown.ts'
+import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type Command, parseFlags } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
@@ -22,15 +22,19 @@ Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you
       const app = await openUnlessStopped(config, { name: 'work', keepAlive: true }, stopSignal)
       if (!app) return 0
       try {
-        const workers = [startUpkeep(app), startWorker(app)]
+        const [upkeep, worker] = [startUpkeep(app), startWorker(app)]
         app.log.info('service.started', {
           mode: config.mode,
           worker: true,
           ms: Math.round(performance.now() - startedAt),
         })
         const signal = await stopSignal
+        const stoppingAt = performance.now()
         app.log.info('service.stopping', { signal })
-        await Promise.all(workers.map((worker) => worker.stop()))
+        const left = endWithin(config.provider.timeoutMs + mostAfterCallsMs)
+        app.providerGuard.shut()
+        await endOf([worker.stop(), upkeep.stop(), app.providerGuard.idle()], left())
+        app.log.info('service.stopped', { ms: Math.round(performance.now() - stoppingAt) })
         return 0
       } finally {
         await app.close()

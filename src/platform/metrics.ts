@@ -55,6 +55,12 @@ export function openMetrics() {
       labelNames: ['kind'] as const,
       registers,
     }),
+    sweepFailures: new Gauge({
+      name: 'rankledger_sweep_failures',
+      help: 'Rows that a sweep cannot work on, by sweep; alert above 0',
+      labelNames: ['sweep'] as const,
+      registers,
+    }),
     overdue: new Gauge({
       name: 'rankledger_overdue_seconds',
       help: 'Age of the oldest work that is due and not done, by kind; alert above 900',

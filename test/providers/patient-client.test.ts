@@ -9,7 +9,7 @@ let provider: Provider
 
 beforeAll(async () => {
   world = await openProviderWorld({ timeoutMs: 150 })
-  provider = guardProvider(world.provider, { timeoutMs: 1_000 })
+  provider = guardProvider(world.provider, { timeoutMs: 1_000 }).uses.requests
 })
 afterAll(() => world.close())
 

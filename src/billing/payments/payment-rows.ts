@@ -14,18 +14,19 @@ export function realTimeIn(ms: number): RawBuilder<Date> {
 }
 
 /**
- * Takes up open attempts that nobody is sending: those named, or those that are due for a look by real time or by
- * service time. Each is leased to the caller.
+ * Takes up open attempts that nobody is sending: the one named, or those that are due for a look by real time or by
+ * service time, of which something was sent or nothing has left us so far. Each is leased to the caller.
  */
 export async function leaseAttempts(
   db: BillingDb,
-  which: { paymentId: string } | { dueBy: Date; limit: number },
+  which: { paymentId: string } | { dueBy: Date; limit: number; sent: boolean },
   leaseMs: number,
 ): Promise<Attempt[]> {
   const wanted =
     'paymentId' in which
       ? sql`id = ${which.paymentId}`
-      : sql`(look_at <= statement_timestamp() or check_at <= ${which.dueBy})`
+      : sql`(look_at <= statement_timestamp() or check_at <= ${which.dueBy})
+          and ${which.sent ? sql`sent_at is not null` : sql`sent_at is null`}`
   const limit = 'limit' in which ? which.limit : 1
   const found = await sql<AttemptRow>`
     with leased as (

@@ -1,5 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type CircuitState, type GuardOptions, guardProvider } from './guarded-provider.ts'
+import {
+  type CircuitState,
+  type GuardOptions,
+  guardProvider,
+  type ProviderUse,
+  providerUses,
+} from './guarded-provider.ts'
 import type { ChargeOutcome, ChargeRequest, PaymentLookup, Provider, RefundRequest } from './port.ts'
 
 beforeEach(() => {
@@ -47,20 +53,21 @@ function scripted(script: Script) {
 function guard(script: Script, options: Partial<GuardOptions> = {}) {
   const states: CircuitState[] = []
   const { provider, reached } = scripted(script)
-  const guarded = guardProvider(provider, {
+  const guarding = guardProvider(provider, {
     timeoutMs: 1_000,
     onState: (state) => states.push(state),
     ...options,
   })
-  const charge = (card: string) =>
-    guarded.charge({
+  const guarded = guarding.uses.requests
+  const charge = (card: string, use: ProviderUse = 'requests') =>
+    guarding.uses[use].charge({
       key: `pay_${card}`,
       accountId: 'acct',
       amount: { minor: 1n, currency: 'KRW' },
       billingKey: card,
       description: '',
     })
-  return { guarded, charge, reached, states }
+  return { guarding, guarded, charge, reached, states }
 }
 
 const never = () => new Promise<never>(() => {})
@@ -173,9 +180,9 @@ describe('the gate', () => {
     const answer: (() => void)[] = []
     const { charge, reached } = guard(
       { charge: () => new Promise((resolve) => answer.push(() => resolve(declined))) },
-      { maxInFlight: 2, maxWaiting: 2 },
+      { places: { requests: 2 }, maxWaiting: 2 },
     )
-    const calls = ['a', 'b', 'c', 'd'].map(charge)
+    const calls = ['a', 'b', 'c', 'd'].map((card) => charge(card))
     expect(await charge('e')).toEqual({ kind: 'not_sent' })
     expect(reached).toEqual(['a', 'b'])
 
@@ -194,14 +201,16 @@ describe('the gate', () => {
   })
 
   test('a place that came free is not lost: later calls go through', async () => {
-    const { charge } = guard({}, { maxInFlight: 1 })
+    const { charge } = guard({}, { places: { requests: 1 } })
     for (let n = 0; n < 10; n++) expect(await charge('good')).toEqual(declined)
-    expect(await Promise.all(cards(10).map(charge))).toEqual(Array.from({ length: 10 }, () => declined))
+    expect(await Promise.all(cards(10).map((card) => charge(card)))).toEqual(
+      Array.from({ length: 10 }, () => declined),
+    )
   })
 
   test('who waits too long was not sent, and leaves no gap behind', async () => {
-    const { charge, reached } = guard({ charge: never }, { maxInFlight: 1, maxWaitMs: 200 })
-    const calls = ['first', 'second'].map(charge)
+    const { charge, reached } = guard({ charge: never }, { places: { requests: 1 }, maxWaitMs: 200 })
+    const calls = ['first', 'second'].map((card) => charge(card))
     await vi.advanceTimersByTimeAsync(900)
     const third = charge('third')
     await vi.advanceTimersByTimeAsync(1_200)
@@ -215,5 +224,55 @@ describe('the gate', () => {
     const call = charge('slow')
     await vi.advanceTimersByTimeAsync(1_001)
     expect(await call).toEqual({ kind: 'unknown' })
+  })
+
+  test('a wave that fills its own places leaves those of every other use free', async () => {
+    const { guarding, charge, reached } = guard({ charge: never })
+    for (const card of cards(500)) void charge(card, 'charges')
+    await vi.advanceTimersByTimeAsync(1)
+    expect(reached).toHaveLength(32)
+    for (const use of providerUses) {
+      if (use === 'charges') continue
+      expect(await guarding.uses[use].findPayment(`pay_${use}`)).toEqual({ kind: 'none' })
+    }
+    void charge('waits for an answer', 'requests')
+    await vi.advanceTimersByTimeAsync(1)
+    expect(reached).toContain('waits for an answer')
+  })
+})
+
+describe('at the end', () => {
+  test('nothing begins in the background, whoever waits is turned away, and what is on its way comes home', async () => {
+    const answer: (() => void)[] = []
+    const { guarding, charge, reached } = guard(
+      { charge: () => new Promise((resolve) => answer.push(() => resolve(declined))) },
+      { places: { charges: 1 } },
+    )
+    const calls = ['on its way', 'waiting'].map((card) => charge(card, 'charges'))
+    await vi.advanceTimersByTimeAsync(1)
+    guarding.windDown()
+    let idle = false
+    void guarding.idle().then(() => {
+      idle = true
+    })
+    expect(await calls[1]).toEqual({ kind: 'not_sent' })
+    expect(await charge('later', 'charges')).toEqual({ kind: 'not_sent' })
+    expect(await guarding.uses.lookups.findPayment('pay_1')).toEqual({ kind: 'unknown' })
+    expect(idle).toBe(false)
+    answer.shift()?.()
+    expect(await calls[0]).toEqual(declined)
+    await vi.advanceTimersByTimeAsync(1)
+    expect(idle).toBe(true)
+    expect(reached).toEqual(['on its way'])
+  })
+
+  test('a request in hand still makes its one call and no lookup after it, until the guard is shut', async () => {
+    const { guarding, guarded, charge, reached } = guard({})
+    guarding.windDown()
+    expect(await charge('in hand')).toEqual(declined)
+    expect(await guarded.findPayment('pay_1')).toEqual({ kind: 'unknown' })
+    guarding.shut()
+    expect(await charge('too late')).toEqual({ kind: 'not_sent' })
+    expect(reached).toEqual(['in hand'])
   })
 })

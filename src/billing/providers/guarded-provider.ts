@@ -2,10 +2,26 @@ import type { Provider } from './port.ts'
 
 export type CircuitState = 'closed' | 'open' | 'half_open'
 
+/**
+ * Who asks. Each use has places of its own, so that a wave of renewals, however long, leaves those of a caller who waits,
+ * of a doubt that could end and of a refund that is owed.
+ */
+export const providerUses = ['requests', 'charges', 'lookups', 'refunds', 'webhooks'] as const
+export type ProviderUse = (typeof providerUses)[number]
+
+/** How many calls of a use may be on their way at once. */
+const places: Readonly<Record<ProviderUse, number>> = {
+  requests: 64,
+  charges: 32,
+  lookups: 16,
+  refunds: 8,
+  webhooks: 8,
+}
+
 export type GuardOptions = {
   /** No call may take longer than this; the adapter's own limit should be a little shorter. */
   readonly timeoutMs: number
-  readonly maxInFlight?: number
+  readonly places?: Readonly<Partial<Record<ProviderUse, number>>>
   readonly maxWaiting?: number
   /** How long a call may wait for a place before it counts as not sent. */
   readonly maxWaitMs?: number
@@ -13,23 +29,69 @@ export type GuardOptions = {
   readonly onLoad?: (load: { inFlight: number; waiting: number }) => void
 }
 
+/** A provider behind its guard, as each use sees it, and the way to end with it. */
+export type ProviderGuard = {
+  readonly uses: Readonly<Record<ProviderUse, Provider>>
+  /**
+   * From now on nothing begins but the one call that a request in hand was made for: whoever waits for a place is turned
+   * away, and so is every lookup. What is on its way comes to its end.
+   */
+  windDown(): void
+  /** From now on nothing begins at all. */
+  shut(): void
+  /** Resolves when no call is on its way. */
+  idle(): Promise<void>
+}
+
 /**
  * Keeps a provider's trouble with the provider: calls in flight are bounded, each has a time limit, and a provider that
  * does not answer is left alone for a while. What was not let through is `not_sent`, which is as certain as it gets.
  */
-export function guardProvider(provider: Provider, options: GuardOptions): Provider {
-  const gate = openGate(options)
+export function guardProvider(provider: Provider, options: GuardOptions): ProviderGuard {
   const circuit = openCircuit(options.onState ?? (() => {}), () =>
     within(options.timeoutMs, provider.findPayment('circuit-probe'), { kind: 'unknown' }),
   )
+  const load = openLoad(options.onLoad ?? (() => {}))
+  const gates = Object.fromEntries(
+    providerUses.map((use) => [
+      use,
+      openGate({ ...options, places: options.places?.[use] ?? places[use], load }),
+    ]),
+  ) as Record<ProviderUse, Gate>
+  let windingDown = false
 
+  return {
+    uses: Object.fromEntries(
+      providerUses.map((use) => [use, guardedUse(provider, options, circuit, gates[use], () => windingDown)]),
+    ) as Record<ProviderUse, Provider>,
+    windDown() {
+      windingDown = true
+      for (const use of providerUses) if (use !== 'requests') gates[use].shut()
+    },
+    shut() {
+      windingDown = true
+      for (const use of providerUses) gates[use].shut()
+    },
+    idle: () => load.idle(),
+  }
+}
+
+function guardedUse(
+  provider: Provider,
+  options: GuardOptions,
+  circuit: ReturnType<typeof openCircuit>,
+  gate: Gate,
+  isWindingDown: () => boolean,
+): Provider {
   const guarded = async <T extends { kind: string }, S extends T>(
     subject: string,
     call: () => Promise<T>,
     refused: S,
     unknown: T,
   ): Promise<T> => {
-    if (!(await circuit.mayPass())) return refused
+    if (gate.isShut()) return refused
+    // A probe is a call too.
+    if (!(isWindingDown() ? circuit.isClosed() : await circuit.mayPass())) return refused
     const leave = await gate.enter()
     if (!leave) return refused
     try {
@@ -52,9 +114,12 @@ export function guardProvider(provider: Provider, options: GuardOptions): Provid
     exchange: (authKey, customerKey) =>
       guarded(authKey, () => provider.exchange(authKey, customerKey), notSent, unknown),
     describe: (billingKey) => guarded(billingKey, () => provider.describe(billingKey), notSent, unknown),
-    findPayment: (reference) => guarded(reference, () => provider.findPayment(reference), unknown, unknown),
-    listPayments: (from, to, cursor) =>
-      guarded('list', () => provider.listPayments(from, to, cursor), unknown, unknown),
+    findPayment: async (reference) =>
+      isWindingDown() ? unknown : guarded(reference, () => provider.findPayment(reference), unknown, unknown),
+    listPayments: async (from, to, cursor) =>
+      isWindingDown()
+        ? unknown
+        : guarded('list', () => provider.listPayments(from, to, cursor), unknown, unknown),
     verifyWebhook: (delivery) => provider.verifyWebhook(delivery),
     readWebhook: (body) => provider.readWebhook(body),
   }
@@ -68,46 +133,73 @@ async function within<T>(timeoutMs: number, call: Promise<T>, late: T): Promise<
   return Promise.race([call, limit]).finally(() => clearTimeout(timer))
 }
 
+/** Counts all uses together. */
+function openLoad(onLoad: (load: { inFlight: number; waiting: number }) => void) {
+  const load = { inFlight: 0, waiting: 0 }
+  let idle: (() => void)[] = []
+  return {
+    add(change: Partial<typeof load>): void {
+      load.inFlight += change.inFlight ?? 0
+      load.waiting += change.waiting ?? 0
+      onLoad({ ...load })
+      if (load.inFlight > 0) return
+      for (const resolve of idle) resolve()
+      idle = []
+    },
+    idle: () =>
+      load.inFlight === 0 ? Promise.resolve() : new Promise<void>((resolve) => idle.push(resolve)),
+  }
+}
+
+type Gate = ReturnType<typeof openGate>
+
 /** Lets a bounded number of calls in, in the order they came; too many waiting, or too long a wait, and it stays shut. */
 function openGate({
-  maxInFlight = 64,
+  places,
   maxWaiting = 1_000,
   timeoutMs,
   maxWaitMs = timeoutMs,
-  onLoad = () => {},
-}: GuardOptions) {
+  load,
+}: Omit<GuardOptions, 'places'> & { places: number; load: ReturnType<typeof openLoad> }) {
   let inFlight = 0
-  const waiting = new Set<() => void>()
-  const tell = () => onLoad({ inFlight, waiting: waiting.size })
+  let shut = false
+  const waiting = new Set<(admitted: boolean) => void>()
 
   const leave = () => {
     const [next] = waiting
-    if (next) next()
-    else inFlight--
-    tell()
+    // Whoever leaves hands over the place, so the count stays.
+    if (next) return next(true)
+    inFlight--
+    load.add({ inFlight: -1 })
   }
   const wait = () =>
     new Promise<boolean>((resolve) => {
-      const admit = () => end(true)
       const timer = setTimeout(() => end(false), maxWaitMs)
       const end = (admitted: boolean) => {
         clearTimeout(timer)
-        waiting.delete(admit)
+        waiting.delete(end)
+        load.add({ waiting: -1 })
         resolve(admitted)
       }
-      waiting.add(admit)
-      tell()
+      waiting.add(end)
+      load.add({ waiting: 1 })
     })
 
   return {
+    isShut: () => shut,
+    /** Turns everybody away, those who wait too. */
+    shut(): void {
+      shut = true
+      for (const end of [...waiting]) end(false)
+    },
     async enter(): Promise<(() => void) | undefined> {
-      if (inFlight < maxInFlight) {
+      if (shut) return undefined
+      if (inFlight < places) {
         inFlight++
-        tell()
+        load.add({ inFlight: 1 })
         return leave
       }
       if (waiting.size >= maxWaiting) return undefined
-      // Whoever leaves hands over the place, so the count stays.
       return (await wait()) ? leave : undefined
     },
   }
@@ -161,6 +253,8 @@ function openCircuit(onState: (state: CircuitState) => void, probe: () => Promis
   }
 
   return {
+    isClosed,
+
     async mayPass(): Promise<boolean> {
       if (isClosed()) return true
       if (state === 'open' && performance.now() < restsUntil) return false

@@ -135,8 +135,9 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await fail(app, refundId, 'never_arrived', now, outcome.givenBack)
       return 'settled'
     case 'not_sent':
-      // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line.
-      if (refund.origin === 'request') {
+      // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line, and so does
+      // what this process only did not get to before its end.
+      if (refund.origin === 'request' && !app.stopping?.aborted) {
         await fail(app, refundId, 'provider_unavailable', now)
         return 'settled'
       }

@@ -1,6 +1,8 @@
 import type { BillingApp } from '../app.ts'
+import { keepBusy } from '../keep-busy.ts'
 import { chargePayment } from '../payments/charge-payment.ts'
 import type { Attempt } from '../payments/payment.ts'
+import { concernsAll, noteFailure, workIsolated } from '../sweep-failures.ts'
 import { type Settling, settlePayments } from './settle-payments.ts'
 
 // Enough to hide the provider's latency, few enough not to trouble it.
@@ -17,23 +19,15 @@ export async function chargeAttempts(
   claim: (limit: number) => Promise<readonly Attempt[]>,
 ): Promise<number> {
   const settler = openSettler(app)
-  const inFlight = new Set<Promise<void>>()
-  let charged = 0
-  for (;;) {
-    while (inFlight.size > mostInFlight / 2) await Promise.race(inFlight)
-    const attempts = await claim(mostInFlight - inFlight.size)
-    if (attempts.length === 0) break
-    charged += attempts.length
-    for (const attempt of attempts) {
-      const sending = chargePayment(app, attempt).then(
-        (news) => settler.add({ attempt, news, fresh: true }),
-        (error: unknown) => settler.fail(error),
-      )
-      const tracked = sending.finally(() => inFlight.delete(tracked))
-      inFlight.add(tracked)
-    }
-  }
-  await Promise.all(inFlight)
+  const charged = await keepBusy({
+    most: mostInFlight,
+    stopping: app.stopping,
+    claim,
+    work: (attempt) =>
+      workIsolated(app, 'payments', attempt.paymentId, async () =>
+        settler.add({ attempt, news: await chargePayment(app, attempt), fresh: true }),
+      ),
+  }).finally(() => settler.rest())
   await settler.end()
   return charged
 }
@@ -46,8 +40,9 @@ function openSettler(app: BillingApp) {
 
   async function run(): Promise<void> {
     while (waiting.length > 0) {
+      const together = waiting.splice(0, mostSettledTogether)
       try {
-        await settlePayments(app, waiting.splice(0, mostSettledTogether))
+        await settleTogether(app, together)
       } catch (error) {
         failures.push(error)
       }
@@ -60,13 +55,27 @@ function openSettler(app: BillingApp) {
       waiting.push(settling)
       running ??= run()
     },
-    fail(error: unknown): void {
-      failures.push(error)
+    /** Waits until all that came is recorded, or could not be. */
+    async rest(): Promise<void> {
+      await running
     },
-    /** Waits for the rest. What could not be recorded is looked up by the sweep; its cause is told here. */
+    /** What could not be recorded is looked up by the sweep; its cause is told here. */
     async end(): Promise<void> {
       await running
       if (failures.length > 0) throw failures[0]
     },
+  }
+}
+
+/** Records many at once. If that fails, each is recorded alone, and the one that fails alone keeps nobody else waiting. */
+async function settleTogether(app: BillingApp, together: readonly Settling[]): Promise<void> {
+  try {
+    await settlePayments(app, together)
+  } catch (error) {
+    if (concernsAll(error)) throw error
+    const [first, ...others] = together
+    if (first && others.length === 0) return noteFailure(app, 'payments', first.attempt.paymentId, error)
+    for (const one of together)
+      await workIsolated(app, 'payments', one.attempt.paymentId, () => settlePayments(app, [one]))
   }
 }

@@ -2,45 +2,65 @@ import { sql } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
+import { type Batched, limitOf, wanted, workBatch, workFailed } from '../sweep-failures.ts'
 import { endSubscription } from './end-subscription.ts'
 
 const batch = 100
 
 /** Carries out cancellations whose time has come. */
 export async function endCanceled(app: BillingApp): Promise<number> {
-  return inBatches(app, async (tx, now) => {
-    const due = await sql<{ id: string; at: Date; code: string | null }>`
-      select id, cancel_at as at, cancel_code as code from billing.subscription
-      where status = 'canceling' and cancel_at <= ${now}
-      order by cancel_at limit ${batch} for update skip locked`.execute(tx)
-    for (const { id, at, code } of due.rows)
-      await endSubscription(tx, id, { code: code ?? 'requested', at, now })
-    return due.rows.length
+  return endAll<{ id: string; at: Date; code: string | null }>(app, {
+    sweep: 'cancellations',
+    lock: async (tx, now, which) => {
+      const due = await sql<{ id: string; at: Date; code: string | null }>`
+        select id, cancel_at as at, cancel_code as code from billing.subscription
+        where status = 'canceling' and cancel_at <= ${now} and ${wanted('cancellations', sql.ref('id'), which)}
+        order by cancel_at limit ${limitOf(which)} for update skip locked`.execute(tx)
+      return due.rows
+    },
+    act: async (tx, now, due) => {
+      for (const { id, at, code } of due)
+        await endSubscription(tx, id, { code: code ?? 'requested', at, now })
+      return due.length
+    },
   })
 }
 
 /** Ends trials that are over and have no card. */
 export async function endTrials(app: BillingApp): Promise<number> {
-  return inBatches(app, async (tx, now) => {
-    const due = await sql<{ id: string; at: Date }>`
-      select id, next_billing_at as at from billing.subscription
-      where status = 'trialing' and payment_method_id is null and next_billing_at <= ${now}
-      order by next_billing_at limit ${batch} for update skip locked`.execute(tx)
-    for (const { id, at } of due.rows) await endSubscription(tx, id, { code: 'trial_ended', at, now })
-    return due.rows.length
+  return endAll<{ id: string; at: Date }>(app, {
+    sweep: 'trials_ended',
+    lock: async (tx, now, which) => {
+      const due = await sql<{ id: string; at: Date }>`
+        select id, next_billing_at as at from billing.subscription
+        where status = 'trialing' and payment_method_id is null and next_billing_at <= ${now}
+          and ${wanted('trials_ended', sql.ref('id'), which)}
+        order by next_billing_at limit ${limitOf(which)} for update skip locked`.execute(tx)
+      return due.rows
+    },
+    act: async (tx, now, due) => {
+      for (const { id, at } of due) await endSubscription(tx, id, { code: 'trial_ended', at, now })
+      return due.length
+    },
   })
 }
 
 /** Gives up on invoices whose card will not pass and whose last dunning day has come. */
 export async function endUnpaid(app: BillingApp): Promise<number> {
-  return inBatches(app, async (tx, now) => {
-    const due = await sql<{ id: string; account_id: string }>`
-      select s.id, s.account_id from billing.invoice i join billing.subscription s on s.id = i.subscription_id
-      where i.due_at <= ${now} and i.dunning = 'give_up'
-      order by i.due_at limit ${batch} for update of s skip locked`.execute(tx)
-    let ended = 0
-    for (const { id, account_id } of due.rows) if (await giveUp(tx, id, account_id, now)) ended++
-    return ended
+  return endAll<{ id: string; account_id: string }>(app, {
+    sweep: 'given_up',
+    lock: async (tx, now, which) => {
+      const due = await sql<{ id: string; account_id: string }>`
+        select s.id, s.account_id from billing.invoice i join billing.subscription s on s.id = i.subscription_id
+        where i.due_at <= ${now} and i.dunning = 'give_up' and ${wanted('given_up', sql.ref('s.id'), which)}
+        order by i.due_at limit ${limitOf(which)} for update of s skip locked`.execute(tx)
+      return due.rows
+    },
+    act: async (tx, now, due) => {
+      let ended = 0
+      for (const { id, account_id } of due) if (await giveUp(tx, id, account_id, now)) ended++
+      return ended
+    },
   })
 }
 
@@ -65,17 +85,16 @@ async function giveUp(tx: BillingTx, subscriptionId: string, accountId: string, 
   return true
 }
 
-async function inBatches(
+async function endAll<Row extends { readonly id: string }>(
   app: BillingApp,
-  endSome: (tx: BillingTx, now: Date) => Promise<number>,
+  due: Batched<Row, number>,
 ): Promise<number> {
   let total = 0
-  for (;;) {
-    const ended = await app.db.transaction().execute(async (tx) => {
-      await app.fence(tx)
-      return endSome(tx, app.clock())
-    })
-    total += ended
-    if (ended < batch) return total
+  for (const ended of await workFailed(app, due)) total += ended
+  while (!app.stopping?.aborted) {
+    const { rows, results } = await workBatch(app, due, batch)
+    for (const ended of results) total += ended
+    if (rows < batch) break
   }
+  return total
 }

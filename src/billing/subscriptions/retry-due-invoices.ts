@@ -2,48 +2,64 @@ import { sql } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
 import type { Attempt, MethodInUse } from '../payments/payment.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
+import { type Batched, limitOf, type Which, wanted, workBatch, workFailed } from '../sweep-failures.ts'
 import { chargeAttempts } from './charge-attempts.ts'
 import { openAttempt } from './open-attempt.ts'
 
 /** Tries again to collect invoices whose retry is due. Each try is a new attempt with a new key. */
 export async function retryDueInvoices(app: BillingApp): Promise<number> {
-  return chargeAttempts(app, (limit) => claimRetries(app, limit))
-}
-
-async function claimRetries(app: BillingApp, limit: number): Promise<Attempt[]> {
-  const now = app.clock()
-  return app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
-    const attempts: Attempt[] = []
-    for (const { invoiceId, method } of await lockDueRetries(tx, now, limit)) {
-      const attempt = await openAttempt(tx, now, invoiceId, method, sendingLeaseMs(app.terms), now)
-      if (attempt) attempts.push(attempt)
+  const retries: Batched<DueRetry, readonly Attempt[]> = {
+    sweep: 'retries',
+    lock: lockDueRetries,
+    act: (tx, now, due) => openRetries(app, tx, now, due),
+  }
+  let failedBefore = await workFailed(app, retries)
+  return chargeAttempts(app, async (limit) => {
+    for (;;) {
+      const { rows, results } = await workBatch(app, retries, limit)
+      const attempts = [...failedBefore, ...results].flat()
+      failedBefore = []
+      if (attempts.length > 0 || rows === 0 || app.stopping?.aborted) return attempts
     }
-    return attempts
   })
 }
 
-async function lockDueRetries(
+async function openRetries(
+  app: BillingApp,
   tx: BillingTx,
   now: Date,
-  limit: number,
-): Promise<{ invoiceId: string; method: MethodInUse }[]> {
+  due: readonly DueRetry[],
+): Promise<Attempt[]> {
+  const attempts: Attempt[] = []
+  for (const { invoiceId, method } of due) {
+    const attempt = await openAttempt(tx, now, invoiceId, method, sendingLeaseMs(app.terms), now)
+    if (attempt) attempts.push(attempt)
+  }
+  return attempts
+}
+
+/** `id` is the subscription's, which is what is locked. */
+type DueRetry = { readonly id: string; readonly invoiceId: string; readonly method: MethodInUse }
+
+async function lockDueRetries(tx: BillingTx, now: Date, which: Which): Promise<DueRetry[]> {
   const found = await sql<{
     id: string
+    invoice_id: string
     method_id: string
     sealed: Buffer | null
     exchanged: boolean
   }>`
-    select i.id, m.id as method_id, m.sealed, m.exchanged
+    select s.id, i.id as invoice_id, m.id as method_id, m.sealed, m.exchanged
     from billing.invoice i
     join billing.subscription s on s.id = i.subscription_id
     join billing.payment_method m on m.id = s.payment_method_id
-    where i.due_at <= ${now} and i.dunning = 'retry'
+    where i.due_at <= ${now} and i.dunning = 'retry' and ${wanted('retries', sql.ref('s.id'), which)}
     order by i.due_at
-    limit ${limit}
+    limit ${limitOf(which)}
     for update of s skip locked`.execute(tx)
-  return found.rows.map(({ id, method_id: methodId, sealed, exchanged }) => ({
-    invoiceId: id,
+  return found.rows.map(({ id, invoice_id: invoiceId, method_id: methodId, sealed, exchanged }) => ({
+    id,
+    invoiceId,
     method: { methodId, sealed, exchanged },
   }))
 }

@@ -1,23 +1,43 @@
-import { allDone } from '../all-done.ts'
 import type { BillingApp } from '../app.ts'
+import { keepBusy } from '../keep-busy.ts'
 import { chargePayment, sendCharge } from '../payments/charge-payment.ts'
 import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts'
 import { type Attempt, newsOfLookup, type PaymentNews } from '../payments/payment.ts'
 import { leaseAttempts, markSent, markUnknown, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { workIsolated } from '../sweep-failures.ts'
 import { settlePayments } from './settle-payments.ts'
 
-const batch = 32
+const mostInHand = 32
 
 /** Takes up attempts that are nobody's: their answer never came, or their sender died. Says how many it was. */
 export async function takeUpPayments(app: BillingApp): Promise<number> {
-  let taken = 0
-  for (;;) {
-    const due = { dueBy: app.clock(), limit: batch }
-    const attempts = await leaseAttempts(app.db, due, sendingLeaseMs(app.terms))
-    await allDone(attempts.map((attempt) => takeUp(app, attempt)))
-    taken += attempts.length
-    if (attempts.length < batch) return taken
-  }
+  return keepBusy({
+    most: mostInHand,
+    stopping: app.stopping,
+    claim: (limit) =>
+      leaseAttempts(app.db, { dueBy: app.clock(), limit, sent: true }, sendingLeaseMs(app.terms)),
+    work: (attempt) => workIsolated(app, 'payments', attempt.paymentId, () => takeUp(app, attempt)),
+  })
+}
+
+/**
+ * Sends attempts of which nothing has left us so far, because the provider could not be reached or charging was
+ * stopped. While that is still so, a few of them find it out and the rest is left alone.
+ */
+export async function sendUnsentPayments(app: BillingApp): Promise<number> {
+  let isHeldUp = false
+  return keepBusy({
+    most: mostInHand,
+    stopping: app.stopping,
+    claim: async (limit) =>
+      isHeldUp
+        ? []
+        : leaseAttempts(app.db, { dueBy: app.clock(), limit, sent: false }, sendingLeaseMs(app.terms)),
+    work: (attempt) =>
+      workIsolated(app, 'payments', attempt.paymentId, async () => {
+        if (!(await sendUnsent(app, attempt, app.clock()))) isHeldUp = true
+      }),
+  })
 }
 
 /** The same for one attempt, if it is open and nobody is at it. */
@@ -32,7 +52,10 @@ export async function takeUpPayment(app: BillingApp, paymentId: string): Promise
  */
 async function takeUp(app: BillingApp, attempt: Attempt): Promise<void> {
   const now = app.clock()
-  if (attempt.sentAt === null) return sendUnsent(app, attempt, now)
+  if (attempt.sentAt === null) {
+    await sendUnsent(app, attempt, now)
+    return
+  }
 
   const lookup = await app.provider.findPayment(attempt.reference)
   if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup))
@@ -50,12 +73,16 @@ async function takeUp(app: BillingApp, attempt: Attempt): Promise<void> {
   }
 }
 
-/** Nothing has left us so far: say that it may from now on, then send. */
-async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise<void> {
-  if (!attempt.invoiceOpen) return settle(app, attempt, { kind: 'failed', code: 'withdrawn' })
-  if (!(await markSent(app.db, attempt.paymentId, now))) return
+/** Nothing has left us so far: say that it may from now on, then send. False: it did not. */
+async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise<boolean> {
+  if (!attempt.invoiceOpen) {
+    await settle(app, attempt, { kind: 'failed', code: 'withdrawn' })
+    return true
+  }
+  if (!(await markSent(app.db, attempt.paymentId, now))) return true
   const news = await chargePayment(app, attempt)
   await settlePayments(app, [{ attempt: { ...attempt, sentAt: now }, news, fresh: true }])
+  return news.outcome.kind !== 'not_sent'
 }
 
 async function resend(app: BillingApp, attempt: Attempt): Promise<void> {

@@ -1,7 +1,7 @@
-import { allDone } from '../all-done.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { keepBusy } from '../keep-busy.ts'
 import { chargeOrLook, readyMethod } from '../payments/charge-payment.ts'
 import type { Attempt } from '../payments/payment.ts'
 import {
@@ -15,6 +15,7 @@ import {
 import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
 import { findPlan } from '../plans/plan-rows.ts'
 import type { Card } from '../providers/port.ts'
+import { workIsolated } from '../sweep-failures.ts'
 import { chargeRefusal } from './charge-refusal.ts'
 import { openAttempt } from './open-attempt.ts'
 import { settlePayments } from './settle-payments.ts'
@@ -36,17 +37,14 @@ export async function useCard(app: BillingApp, methodId: string): Promise<CardUs
   return { settled: method.state === 'kept', subscription }
 }
 
-const batch = 16
-
 /** Goes on with cards whose request is gone. */
 export async function takeUpCards(app: BillingApp): Promise<number> {
-  let taken = 0
-  for (;;) {
-    const methodIds = await leaseLostMethods(app.db, sendingLeaseMs(app.terms), batch)
-    await allDone(methodIds.map((methodId) => advanceCard(app, methodId)))
-    taken += methodIds.length
-    if (methodIds.length < batch) return taken
-  }
+  return keepBusy({
+    most: 16,
+    stopping: app.stopping,
+    claim: (limit) => leaseLostMethods(app.db, sendingLeaseMs(app.terms), limit),
+    work: (methodId) => workIsolated(app, 'cards', methodId, () => advanceCard(app, methodId)),
+  })
 }
 
 async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
@@ -56,7 +54,11 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
   if (underWay) return takeUpPayment(app, underWay)
 
   const checked = await checkCard(app, method)
-  if (checked.kind === 'failed') return drop(app, methodId, checked.code)
+  if (checked.kind === 'failed') {
+    // A process that is about to end asked nobody, which says nothing about the card: its lease runs out.
+    if (checked.code === 'provider_unavailable' && app.stopping?.aborted) return
+    return drop(app, methodId, checked.code)
+  }
 
   const attempt = await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
@@ -66,7 +68,7 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
   if (!attempt) return
   const news = await chargeOrLook(app, attempt)
   const outcome =
-    news.outcome.kind === 'not_sent'
+    news.outcome.kind === 'not_sent' && !app.stopping?.aborted
       ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
       : news.outcome
   await settlePayments(app, [{ attempt, news: { ...news, outcome }, fresh: true }])

@@ -202,13 +202,18 @@ export async function countWaiting(db: BillingDb, eventIds: readonly string[]): 
 
 const bodyDays = 90
 
+/** Bodies that came by then are erased now. */
+export function bodiesUntil(now: Date): Date {
+  return new Date(now.getTime() - bodyDays * 86_400_000)
+}
+
 /** Forgets bodies that are old enough; id and hash stay, so that the event can still not happen twice. */
 export async function eraseOldBodies(db: BillingDb, now: Date): Promise<number> {
   const erased = await sql`
     update billing.webhook set sealed = null
     where event_id in (
       select event_id from billing.webhook
-      where sealed is not null and received_at <= ${new Date(now.getTime() - bodyDays * 86_400_000)}
+      where sealed is not null and received_at <= ${bodiesUntil(now)}
       order by received_at limit ${mostAtOnce})
     returning 1`.execute(db)
   return erased.rows.length

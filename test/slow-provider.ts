@@ -1,0 +1,48 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+export type ProviderCall = { readonly what: string; readonly body: string; readonly at: number }
+
+/** Stands before a sandbox provider, makes it slow, loses answers on demand, and remembers every call that began. */
+export async function openSlowProvider(target: string, delayMs: number) {
+  const calls: ProviderCall[] = []
+  const state = {
+    delayMs,
+    /** Whether the answer to a call is lost on its way. */
+    losesAnswer: (_call: ProviderCall) => false,
+  }
+
+  async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk)
+    const body = Buffer.concat(chunks)
+    const call = { what: `${request.method} ${request.url}`, body: body.toString(), at: performance.now() }
+    calls.push(call)
+    await sleep(state.delayMs)
+    const { host: _host, connection: _connection, ...headers } = request.headers
+    const answer = await fetch(target + request.url, {
+      method: request.method ?? 'GET',
+      headers: headers as Record<string, string>,
+      ...(body.length > 0 && { body }),
+    })
+    const text = await answer.text()
+    if (state.losesAnswer(call)) request.socket.destroy()
+    else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
+  }
+
+  const server = createServer((request, response) => {
+    pass(request, response).catch(() => request.socket.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    calls,
+    state,
+    charges: () => calls.filter(({ what }) => what === 'POST /v1/charges'),
+    close() {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
