@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
-import { isDatabaseUnavailable } from '../platform/db.ts'
+import { troubleOf } from '../platform/database-errors.ts'
 import { StaleWorker } from '../platform/worker-lease.ts'
 import type { BillingApp, BillingDb, BillingTx } from './app.ts'
 import type { BillingTables } from './tables.ts'
@@ -128,12 +128,17 @@ export function notFailed(sweep: Sweep, id: RawBuilder<unknown>): RawBuilder<unk
   return sql`not exists (select from billing.sweep_failure f where f.sweep = ${sweep} and f.subject = ${id})`
 }
 
-/** Neither the database's own trouble nor the loss of our lease says anything about a row. */
+/**
+ * Neither the database's own trouble nor the loss of our lease says anything about a row. A lock that is not to be had
+ * does: somebody holds that one.
+ */
 export function concernsAll(error: unknown): boolean {
-  if (isDatabaseUnavailable(error) || error instanceof StaleWorker) return true
+  const trouble = troubleOf(error)
+  if (trouble === 'conflict' || trouble === 'too_slow') return false
+  if (trouble !== undefined || error instanceof StaleWorker) return true
   const code = (error as { code?: unknown } | null)?.code
-  // Connection, no such place or right, resources, operator, system: the classes of SQLSTATE that no row causes.
-  return typeof code === 'string' && /^(?:08|25|42|53|57|58|XX)...$/.test(code)
+  // No such table or right, resources, system: the classes of SQLSTATE that no row causes.
+  return typeof code === 'string' && /^(?:42|53|57|58|XX)...$/.test(code)
 }
 
 const firstWaitSeconds = 10
