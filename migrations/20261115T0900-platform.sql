@@ -66,16 +66,33 @@ end $$;
 -- One row per Idempotency-Key in use, claimed in the transaction of the intent it protects.
 create table platform.idempotency_key (
   scope        text not null,                  -- whose key: the token's binding, the method and the path
-  key          text not null,
+  key          bytea not null,                 -- keyed hash of the caller's key, which may hold anything
   fingerprint  bytea not null,                 -- keyed hash of the parsed body
   intent       text not null,                  -- id of the recorded work this key stands for
+  subject      text,                           -- id of what the work is about; whoever erases that erases the answer
   leased_until timestamptz,                    -- real time; while it lasts the first request is running
-  status       integer,
-  body         bytea,                          -- the first final answer, to the byte
+  promised     boolean not null default false, -- 202 was answered: whatever comes last is kept, and nothing begins anew
+  erased       boolean not null default false, -- the answer is not kept, or no longer; that there was one stays
+  status       integer,                        -- of the final answer
+  sealed       bytea,                          -- the final answer to the byte, sealed
   created_at   timestamptz not null,           -- service time: keys expire by the moved clock
-  primary key (scope, key)
-);
+  primary key (scope, key),
+  check (sealed is null or status is not null and not erased)
+) with (fillfactor = 70);
 create index idempotency_key_age on platform.idempotency_key (created_at);
+create index idempotency_key_subject on platform.idempotency_key (subject) where subject is not null;
+
+-- Random keys of the installation itself, made once and sealed. A rotation seals them anew and never changes them.
+create table platform.secret (
+  name    text primary key,
+  sealed  bytea not null
+);
+
+-- Every vault key that this database has met, with something sealed by it: another key of the same number is refused.
+create table platform.vault_key (
+  version  integer primary key,
+  probe    bytea not null
+);
 
 -- A live worker. Its lease number fences it: once the row is gone, its late settlements are refused.
 create table platform.worker (

@@ -18,6 +18,7 @@ create table billing.webhook (
 create index webhook_waiting on billing.webhook (look_at) where status = 'waiting';
 create index webhook_failed on billing.webhook (received_at) where status = 'failed';
 create index webhook_body on billing.webhook (received_at) where sealed is not null;
+create index webhook_body_of on billing.webhook (reference) where sealed is not null and reference is not null;
 
 create function billing.keep_webhook() returns trigger language plpgsql as $$
 begin

@@ -12,6 +12,7 @@ import {
 } from './billing/providers/guarded-provider.ts'
 import { sandboxProvider } from './billing/providers/sandbox.ts'
 import { stoppableProvider } from './billing/providers/stoppable-provider.ts'
+import { findSealedBy } from './billing/reseal.ts'
 import type { Config } from './config.ts'
 import { logEvents } from './log-events.ts'
 import { type Access, openAccess } from './platform/access.ts'
@@ -29,6 +30,7 @@ import { lookAtConnection } from './platform/pooler.ts'
 import { type Fence, migrateQueue } from './platform/queue.ts'
 import { openRateLimiter, type RateLimiter } from './platform/rate-limit.ts'
 import { openVault, type VaultKey, watchfulVault } from './platform/vault.ts'
+import { admitVaultKeys, openInstallationKey } from './platform/vault-keys.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
 
@@ -87,6 +89,7 @@ export async function openApp(
   const { log, secrets } = openLog(config)
   const metrics = openMetrics()
   const database = await openDatabase(config, { ...options, log, secrets, metrics })
+  let opened: pg.Pool | undefined
   try {
     await migrateDatabase(config, database, (migration) => log.info('database.migrated', { migration }))
 
@@ -97,23 +100,34 @@ export async function openApp(
       name: `rankledger ${options.name}`,
       onError: (error) => log.warn('database.lost', { error }),
     })
+    opened = pool
     const clock = config.mode === 'sandbox' ? await movableClock(pool) : realClock()
     const vaultKeys = vaultKeysOf(config)
+    const billingDb: BillingApp['db'] = openDb(pool)
+    await admitVaultKeys(pool, vaultKeys, (versions) => findSealedBy(billingDb, versions))
+    const vault = openVault(vaultKeys)
     const webhookSecrets = webhookSecretsOf(config)
     for (const { key } of vaultKeys) secrets.add(key.toString('base64'))
     for (const secret of webhookSecrets) secrets.add(secret)
     const sandbox = await openOwnSandbox(config, pool, clock, log)
-    const billingDb: BillingApp['db'] = openDb(pool)
     const sandboxUrl =
       sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
     const providerGuard = openProvider(config, sandboxUrl, metrics)
     const isStopped = async () => (await findChargingStop(billingDb)) !== undefined
-    const vault = watchfulVault(openVault(vaultKeys), secrets)
-    const terms = termsOf(config, vaultKeys, webhookSecrets)
+    const shared = {
+      db: billingDb,
+      pool,
+      clock,
+      vault: watchfulVault(vault, secrets),
+      quietVault: vault,
+      fingerprintKey: await openInstallationKey(pool, vault, 'fingerprint'),
+      fence: unfenced,
+      terms: termsOf(config, webhookSecrets),
+    }
     const billingFor = Object.fromEntries(
       providerUses.map((use): [ProviderUse, BillingApp] => {
         const provider = stoppableProvider(providerGuard.uses[use], isStopped)
-        return [use, { db: billingDb, pool, clock, provider, vault, fence: unfenced, terms }]
+        return [use, { ...shared, provider }]
       }),
     ) as Record<ProviderUse, BillingApp>
 
@@ -148,6 +162,7 @@ export async function openApp(
       },
     }
   } catch (error) {
+    await opened?.end()
     await database.close()
     throw error
   }
@@ -200,11 +215,7 @@ function openProvider(config: Config, sandboxUrl: string | undefined, metrics: M
   })
 }
 
-function termsOf(
-  config: Config,
-  vaultKeys: readonly [VaultKey, ...VaultKey[]],
-  webhookSecrets: readonly string[],
-): BillingTerms {
+function termsOf(config: Config, webhookSecrets: readonly string[]): BillingTerms {
   return {
     sandbox: config.mode === 'sandbox',
     timeZone: config.timeZone,
@@ -215,7 +226,6 @@ function termsOf(
     providerTimeoutMs: config.provider.timeoutMs,
     webhookSecrets,
     hintSecret: config.hintSecret,
-    vaultKeys,
   }
 }
 

@@ -2,7 +2,7 @@ import type pg from 'pg'
 import type { Clock } from '../platform/clock.ts'
 import type { Db, Tx } from '../platform/db.ts'
 import type { Fence } from '../platform/queue.ts'
-import type { Vault, VaultKey } from '../platform/vault.ts'
+import type { Vault } from '../platform/vault.ts'
 import type { Provider } from './providers/port.ts'
 import type { BillingTables } from './tables.ts'
 
@@ -17,6 +17,10 @@ export type BillingApp = {
   readonly clock: Clock
   readonly provider: Provider
   readonly vault: Vault
+  /** The same keys, for texts that are no secret of this process and may be large: the log is not told of them. */
+  readonly quietVault: Vault
+  /** For the hashes of idempotent requests; it outlives every vault key. */
+  readonly fingerprintKey: Buffer
   /** Called in every transaction that settles a job's work. */
   readonly fence: Fence
   readonly terms: BillingTerms
@@ -35,6 +39,4 @@ export type BillingTerms = {
   /** Newest first. */
   readonly webhookSecrets: readonly string[]
   readonly hintSecret: string | undefined
-  /** For the fingerprints of idempotent requests. */
-  readonly vaultKeys: readonly [VaultKey, ...VaultKey[]]
 }

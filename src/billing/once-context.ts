@@ -11,6 +11,7 @@ export function onceContext(app: BillingApp): OnceContext<BillingTables> {
     db: app.db,
     now: app.clock(),
     leaseMs: app.terms.providerTimeoutMs + marginMs,
-    keys: app.terms.vaultKeys,
+    vault: app.quietVault,
+    fingerprintKey: app.fingerprintKey,
   }
 }

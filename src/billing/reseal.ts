@@ -1,63 +1,108 @@
 import { sql } from 'kysely'
-import { openVault } from '../platform/vault.ts'
-import type { BillingApp } from './app.ts'
+import type { BillingApp, BillingDb } from './app.ts'
 
-/** Every place that keeps sealed values: its table, its key, and the word that binds a value to its row. */
-const places = [
-  { table: 'billing.payment_method', key: 'id', word: 'payment_method' },
-  { table: 'billing.account_contact', key: 'account_id', word: 'account_contact' },
-  { table: 'billing.webhook', key: 'event_id', word: 'webhook' },
-] as const
+/**
+ * Every place that keeps sealed values: its table, what identifies a row in text, and the word that binds a value to its
+ * row. The installation's own secrets come last: as long as they need an older key, no process starts without it.
+ */
+const places: readonly Place[] = [
+  { table: 'billing.payment_method', keys: ['id'], word: 'payment_method' },
+  { table: 'billing.account_contact', keys: ['account_id'], word: 'account_contact' },
+  { table: 'billing.webhook', keys: ['event_id'], word: 'webhook' },
+  { table: 'platform.idempotency_key', keys: ['scope', 'key'], word: 'answer' },
+  { table: 'platform.secret', keys: ['name'], word: 'secret' },
+]
+
+type Place = { readonly table: string; readonly keys: readonly string[]; readonly word: string }
+type SealedRow = { readonly id: readonly (string | Buffer)[]; readonly name: string; readonly sealed: Buffer }
 
 export type Resealed = { readonly checked: number; readonly resealed: number }
 
 const pageSize = 500
 
 /**
- * Seals everything anew that the newest key has not sealed, so that older keys can be taken out of VAULT_KEYS. It may be
+ * Seals everything anew that the first key has not sealed, so that older keys can be taken out of VAULT_KEYS. It may be
  * stopped and run again at any time, and values that change meanwhile stay as they were changed.
  */
 export async function reseal(
   app: BillingApp,
   onProgress: (done: Resealed) => void = () => {},
 ): Promise<Resealed> {
-  // The service's own vault tells the log every secret that passes; a rotation would push out those in use.
-  const vault = openVault(app.terms.vaultKeys)
   let [checked, resealed] = [0, 0]
-  for (const { table, key, word } of places) {
-    let after = ''
-    for (;;) {
-      const found = await sql<{ id: string; sealed: Buffer }>`
-        select ${sql.ref(key)} as id, sealed from ${sql.table(table)}
-        where sealed is not null and ${sql.ref(key)} > ${after}
-        order by ${sql.ref(key)} limit ${pageSize}`.execute(app.db)
-      if (found.rows.length === 0) break
-      const stale = found.rows.filter(({ sealed }) => !vault.isCurrent(sealed))
-      if (stale.length > 0) {
-        const changed = await sql`
-          update ${sql.table(table)} t set sealed = g.new
-          from unnest(
-            ${stale.map(({ id }) => id)}::text[],
-            ${stale.map(({ sealed }) => sealed)}::bytea[],
-            ${stale.map(({ id, sealed }) => vault.seal(vault.open(sealed, `${word}:${id}`), `${word}:${id}`))}::bytea[]
-          ) as g (id, old, new)
-          where t.${sql.ref(key)} = g.id and t.sealed = g.old
-          returning 1`.execute(app.db)
-        resealed += changed.rows.length
-      }
-      checked += found.rows.length
+  for (const place of places) {
+    let page = await listSealed(app.db, place, undefined)
+    while (page.length > 0) {
+      const stale = page.filter(({ sealed }) => !app.quietVault.isCurrent(sealed))
+      if (stale.length > 0) resealed += await sealAnew(app, place, stale)
+      checked += page.length
       onProgress({ checked, resealed })
-      after = found.rows.at(-1)!.id
+      page = await listSealed(app.db, place, page.at(-1))
     }
   }
   return { checked, resealed }
 }
 
+async function listSealed(
+  db: BillingDb,
+  { table, keys, word }: Place,
+  after: SealedRow | undefined,
+): Promise<SealedRow[]> {
+  const columns = sql.join(keys.map((key) => sql.ref(key)))
+  const beyond = after ? sql`and (${columns}) > (${sql.join([...after.id])})` : sql``
+  const found = await sql<Record<string, string | Buffer> & { sealed: Buffer }>`
+    select ${columns}, sealed from ${sql.table(table)}
+    where sealed is not null ${beyond}
+    order by ${columns} limit ${pageSize}`.execute(db)
+  return found.rows.map((row) => {
+    const id = keys.map((key) => row[key]!)
+    const name = id.map((part) => (typeof part === 'string' ? part : part.toString('hex'))).join(' ')
+    return { id, name: `${word}:${name}`, sealed: row.sealed }
+  })
+}
+
+async function sealAnew(
+  app: BillingApp,
+  { table, keys }: Place,
+  stale: readonly SealedRow[],
+): Promise<number> {
+  const { quietVault: vault } = app
+  const ids = keys.map((_, at) => stale.map(({ id }) => id[at]!))
+  const lists = [
+    ...ids.map((list) => (typeof list[0] === 'string' ? sql`${list}::text[]` : sql`${list}::bytea[]`)),
+    sql`${stale.map(({ sealed }) => sealed)}::bytea[]`,
+    sql`${stale.map(({ name, sealed }) => vault.seal(vault.open(sealed, name), name))}::bytea[]`,
+  ]
+  const same = keys.map((key) => sql`t.${sql.ref(key)} = g.${sql.ref(key)}`)
+  const changed = await sql`
+    update ${sql.table(table)} t set sealed = g.fresh
+    from unnest(${sql.join(lists)}) as g (${sql.join([...keys.map((key) => sql.ref(key)), sql`stale`, sql`fresh`])})
+    where ${sql.join(same, sql` and `)} and t.sealed = g.stale
+    returning 1`.execute(app.db)
+  return changed.rows.length
+}
+
 /** How many sealed values there are, for a progress bar. */
-export async function countSealed(app: BillingApp): Promise<number> {
-  const found = await sql<{ n: number }>`
-    select (select count(*) from billing.payment_method where sealed is not null)::int
-         + (select count(*) from billing.account_contact)::int
-         + (select count(*) from billing.webhook where sealed is not null)::int as n`.execute(app.db)
+export async function countSealed(db: BillingDb): Promise<number> {
+  const counts = places.map(
+    ({ table }) => sql`(select count(*) from ${sql.table(table)} where sealed is not null)`,
+  )
+  const found = await sql<{ n: number }>`select (${sql.join(counts, sql` + `)})::int as n`.execute(db)
   return found.rows[0]!.n
+}
+
+/** A table that holds values sealed with one of these keys, if any does. It may have to read all of them. */
+export async function findSealedBy(db: BillingDb, versions: readonly number[]): Promise<string | undefined> {
+  return db.transaction().execute(async (tx) => {
+    await sql`set local statement_timeout = 0`.execute(tx)
+    for (const { table } of [...places].reverse()) {
+      // A sealed value tells its key's number in its second to fifth byte.
+      const found = await sql`
+        select 1 from ${sql.table(table)}
+        where sealed is not null
+          and ('x' || encode(substring(sealed from 2 for 4), 'hex'))::bit(32)::bigint = any (${[...versions]}::bigint[])
+        limit 1`.execute(tx)
+      if (found.rows.length > 0) return table
+    }
+    return undefined
+  })
 }

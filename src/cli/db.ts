@@ -26,11 +26,11 @@ rankledger db alarms [--json]           what only a person can put right
 rankledger db clear-alarm KIND SUBJECT  after it was put right
 rankledger db jobs [--json]             jobs that ran out of attempts
 rankledger db retry-job JOB_ID          give such a job its attempts back
-rankledger db rotate-keys [--json]      seal everything anew with the newest of VAULT_KEYS
+rankledger db rotate-keys [--json]      seal everything anew with the first of VAULT_KEYS
 rankledger db resume-charging           charge again after a stop
 
-rotate-keys may be stopped and run again. Once it is through, older keys may leave VAULT_KEYS, but for the 30 days in
-which idempotency keys made under them still count.`,
+rotate-keys may be stopped and run again, while the service runs. Once every process seals with the first key and it finds
+nothing to seal anew, the older keys may leave VAULT_KEYS.`,
 
   async run([verb, ...args]) {
     const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
@@ -162,13 +162,13 @@ async function retryJob(app: App, id: string): Promise<number> {
 }
 
 async function rotateKeys(app: App, asJson: boolean): Promise<number> {
-  const progress = openProgress('Sealed values checked', await countSealed(app.billing))
+  const progress = openProgress('Sealed values checked', await countSealed(app.billing.db))
   const done = await reseal(app.billing, ({ checked, resealed }) =>
     progress.show(checked, `${resealed} sealed anew`),
   )
   progress.end()
   if (asJson) printJson(done)
-  else print(`${done.checked} sealed values checked, ${done.resealed} sealed anew with the newest key.`)
+  else print(`${done.checked} sealed values checked, ${done.resealed} sealed anew with the first key.`)
   return 0
 }
 

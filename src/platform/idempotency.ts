@@ -1,16 +1,18 @@
 import { createHmac } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Db, Tx } from './db.ts'
-import { refuse } from './refusal.ts'
-import type { VaultKey } from './vault.ts'
+import { type Refusal, refuse } from './refusal.ts'
+import type { Vault } from './vault.ts'
 
-/** A key as one caller used it on one route, with the fingerprint of what was asked. */
+/** A key as one caller used it on one route, with the fingerprint of what was asked. Neither tells what was said. */
 export type OnceKey = {
   readonly scope: string
-  readonly key: string
-  /** One per vault key, newest first: the first is stored, any of them matches, so that a rotation breaks no retry. */
-  readonly fingerprints: readonly [Buffer, ...Buffer[]]
+  readonly key: Buffer
+  readonly fingerprint: Buffer
 }
+
+/** What a request recorded: the work it began, and the thing with which its answer is erased. */
+export type Begun = { readonly intent: string; readonly subject: string }
 
 export type Answer = { readonly status: number; readonly body: Buffer }
 
@@ -23,12 +25,15 @@ export type Claim =
 export type IdempotencyTables = {
   'platform.idempotency_key': {
     scope: string
-    key: string
+    key: Buffer
     fingerprint: Buffer
     intent: string
+    subject: string | null
     leased_until: Date | null
+    promised: boolean
+    erased: boolean
     status: number | null
-    body: Buffer | null
+    sealed: Buffer | null
     created_at: Date
   }
 }
@@ -42,18 +47,20 @@ export function readKey(header: string | string[] | undefined): string | undefin
   return key
 }
 
-/** Keyed hashes of the parsed body with sorted keys: equal requests match, and the stored hash tells nothing. */
-export function fingerprintsOf(
-  keys: readonly [VaultKey, ...VaultKey[]],
-  body: unknown,
-): [Buffer, ...Buffer[]] {
-  const text = `idempotency\n${JSON.stringify(sorted(body))}`
-  const [newest, ...older] = keys
-  return [hmac(newest, text), ...older.map((key) => hmac(key, text))]
+/**
+ * Keyed hashes of the caller's key and of the parsed body with sorted fields: equal requests match, and what is stored
+ * tells nothing. `secret` is the installation's own and outlives every vault key, so that a rotation breaks no retry.
+ */
+export function onceKeyOf(secret: Buffer, scope: string, key: string, body: unknown): OnceKey {
+  return {
+    scope,
+    key: hmac(secret, `key\n${key}`),
+    fingerprint: hmac(secret, `body\n${JSON.stringify(sorted(body))}`),
+  }
 }
 
-function hmac({ key }: VaultKey, text: string): Buffer {
-  return createHmac('sha256', key).update(text).digest()
+function hmac(secret: Buffer, text: string): Buffer {
+  return createHmac('sha256', secret).update(text).digest()
 }
 
 function sorted(value: unknown): unknown {
@@ -72,54 +79,80 @@ function sorted(value: unknown): unknown {
  */
 export async function once<T extends IdempotencyTables>(
   tx: Tx<T>,
+  vault: Vault,
   use: OnceKey,
   now: Date,
   leaseMs: number,
-  recordIntent: () => Promise<string>,
+  recordIntent: () => Promise<Begun>,
 ): Promise<Claim> {
   // A key that is old enough to be forgotten is as good as new.
   const claimed = await sql`
     insert into platform.idempotency_key as k (scope, key, fingerprint, intent, leased_until, created_at)
-    values (${use.scope}, ${use.key}, ${use.fingerprints[0]}, '', ${leaseEnd(leaseMs)}, ${now})
+    values (${use.scope}, ${use.key}, ${use.fingerprint}, '', ${leaseEnd(leaseMs)}, ${now})
     on conflict (scope, key) do update
-    set fingerprint = excluded.fingerprint, intent = '', leased_until = excluded.leased_until,
-      status = null, body = null, created_at = excluded.created_at
+    set fingerprint = excluded.fingerprint, intent = '', subject = null, leased_until = excluded.leased_until,
+      promised = false, erased = false, status = null, sealed = null, created_at = excluded.created_at
     where k.created_at < ${oldest(now)}
     returning 1`.execute(tx)
   if (claimed.rows.length === 1) {
-    const intent = await recordIntent()
+    const { intent, subject } = await recordIntent()
     await sql`
-      update platform.idempotency_key set intent = ${intent}
+      update platform.idempotency_key set intent = ${intent}, subject = ${subject}
       where scope = ${use.scope} and key = ${use.key}`.execute(tx)
     return { kind: 'first', intent }
   }
-  return repeat(tx, use, leaseMs)
+  return repeat(tx, vault, use, leaseMs)
 }
 
-async function repeat<T extends IdempotencyTables>(tx: Tx<T>, use: OnceKey, leaseMs: number): Promise<Claim> {
+async function repeat<T extends IdempotencyTables>(
+  tx: Tx<T>,
+  vault: Vault,
+  use: OnceKey,
+  leaseMs: number,
+): Promise<Claim> {
   const found = await sql<{
     fingerprint: Buffer
     intent: string
+    subject: string
     running: boolean
     status: number | null
-    body: Buffer | null
+    sealed: Buffer | null
   }>`
-    select fingerprint, intent, coalesce(leased_until > clock_timestamp(), false) as running, status, body
+    select fingerprint, intent, subject, coalesce(leased_until > clock_timestamp(), false) as running, status, sealed
     from platform.idempotency_key
     where scope = ${use.scope} and key = ${use.key}
     for update`.execute(tx)
   const row = found.rows[0]
   // The first request gave its key back between our insert and this read: nothing was done, the caller asks again.
   if (!row) throw inProgress()
-  if (!use.fingerprints.some((one) => one.equals(row.fingerprint))) throw refuse('idempotency_key_reused')
-  if (row.status !== null && row.body !== null) {
-    return { kind: 'replay', answer: { status: row.status, body: row.body } }
-  }
+  if (!use.fingerprint.equals(row.fingerprint)) throw refuse('idempotency_key_reused')
+  if (row.status !== null) return { kind: 'replay', answer: openAnswer(vault, use, row.status, row) }
   if (row.running) throw inProgress()
   await sql`
     update platform.idempotency_key set leased_until = ${leaseEnd(leaseMs)}
     where scope = ${use.scope} and key = ${use.key}`.execute(tx)
   return { kind: 'continue', intent: row.intent }
+}
+
+function openAnswer(
+  vault: Vault,
+  use: OnceKey,
+  status: number,
+  { sealed, subject }: { sealed: Buffer | null; subject: string },
+): Answer {
+  if (sealed === null) throw answerErased(status, subject)
+  return { status, body: Buffer.from(vault.open(sealed, placeOf(use))) }
+}
+
+/** What was answered is gone. That it was answered is not, or the caller would ask for it anew. */
+export function answerErased(status: number, subject: string): Refusal {
+  const message =
+    status < 300
+      ? `It was done and answered with ${status}; it must not be asked for again.`
+      : `It was refused with ${status}, which was the end of it.`
+  return refuse('answer_erased', {
+    details: [{ path: 'Idempotency-Key', code: String(status), message, id: subject }],
+  })
 }
 
 function inProgress() {
@@ -130,29 +163,103 @@ function leaseEnd(leaseMs: number) {
   return sql`clock_timestamp() + make_interval(secs => ${leaseMs / 1000})`
 }
 
-/** Keeps a final answer (200, 201, 402) for good; opens a 202 for the next repeat; frees the key after anything else. */
+/** What became of an answer on its way out. */
+export type Kept =
+  /** It stands, or it is no final one. */
+  | { kind: 'own' }
+  /** Somebody else finished the same work before: what they were told is the answer. */
+  | { kind: 'other'; answer: Answer }
+  /** It is final and not kept, because its subject was erased meanwhile. */
+  | { kind: 'erased'; subject: string }
+
+/**
+ * Keeps a final answer (200, 201, 402, and whatever follows a 202) for good; opens a 202 for the next repeat; frees the
+ * key after anything else. The intent tells whose key it is: another request may have begun anew with it meanwhile.
+ */
 export async function keepAnswer<T extends IdempotencyTables>(
   db: Db<T>,
+  vault: Vault,
   use: OnceKey,
+  intent: string,
   answer: Answer,
-): Promise<void> {
-  const mine = sql`scope = ${use.scope} and key = ${use.key}`
-  if (answer.status === 200 || answer.status === 201 || answer.status === 402) {
-    await sql`
-      update platform.idempotency_key set status = ${answer.status}, body = ${answer.body}, leased_until = null
-      where ${mine} and status is null`.execute(db)
-  } else if (answer.status === 202) {
-    await sql`update platform.idempotency_key set leased_until = null where ${mine}`.execute(db)
-  } else {
-    await sql`delete from platform.idempotency_key where ${mine} and status is null`.execute(db)
-  }
+): Promise<Kept> {
+  const mine = sql`k.scope = ${use.scope} and k.key = ${use.key} and k.intent = ${intent} and k.status is null`
+  const final = () => sql`
+    status = ${answer.status}, leased_until = null,
+    sealed = case when k.erased then null else ${vault.seal(answer.body.toString('utf8'), placeOf(use))}::bytea end`
+  const { status } = answer
+  const told =
+    status === 200 || status === 201 || status === 402
+      ? sql`update platform.idempotency_key k set ${final()} where ${mine} returning erased, subject`
+      : status === 202
+        ? sql`
+            update platform.idempotency_key k set leased_until = null, promised = true where ${mine}
+            returning false as erased, subject`
+        : sql`
+            with open as (select promised from platform.idempotency_key k where ${mine} for update),
+            kept as (
+              update platform.idempotency_key k set ${final()} from open where open.promised and ${mine}
+              returning k.erased, k.subject),
+            freed as (
+              delete from platform.idempotency_key k using open where not open.promised and ${mine}
+              returning false, k.subject)
+            select * from kept union all select * from freed`
+  const [row] = (await sql<{ erased: boolean; subject: string }>`${told}`.execute(db)).rows
+  if (row) return row.erased ? { kind: 'erased', subject: row.subject } : { kind: 'own' }
+  return overtaken(db, vault, use, intent)
+}
+
+/** Our work was finished by somebody else, or the key is no longer ours. */
+async function overtaken<T extends IdempotencyTables>(
+  db: Db<T>,
+  vault: Vault,
+  use: OnceKey,
+  intent: string,
+): Promise<Kept> {
+  const found = await sql<{ status: number | null; sealed: Buffer | null; subject: string }>`
+    select status, sealed, subject from platform.idempotency_key
+    where scope = ${use.scope} and key = ${use.key} and intent = ${intent}`.execute(db)
+  const row = found.rows[0]
+  if (!row || row.status === null) return { kind: 'own' }
+  if (row.sealed === null) return { kind: 'erased', subject: row.subject }
+  return { kind: 'other', answer: openAnswer(vault, use, row.status, row) }
 }
 
 /** After a failure that is no answer (a lost connection, a bug): the next repeat goes on with the recorded work. */
-export async function endLease<T extends IdempotencyTables>(db: Db<T>, use: OnceKey): Promise<void> {
+export async function endLease<T extends IdempotencyTables>(
+  db: Db<T>,
+  use: OnceKey,
+  intent: string,
+): Promise<void> {
   await sql`
     update platform.idempotency_key set leased_until = null
-    where scope = ${use.scope} and key = ${use.key}`.execute(db)
+    where scope = ${use.scope} and key = ${use.key} and intent = ${intent}`.execute(db)
+}
+
+/**
+ * Forgets what was answered about these subjects. That there was an answer stays, and an answer that is still to come is
+ * not kept either. Keys that are old enough to be forgotten go; one that is being taken for something new is left to that.
+ */
+export async function eraseAnswers<T extends IdempotencyTables>(
+  tx: Tx<T>,
+  subjects: readonly string[],
+  now: Date,
+): Promise<void> {
+  await sql`
+    with old as (
+      select scope, key from platform.idempotency_key
+      where subject = any (${[...subjects]}) and created_at < ${oldest(now)}
+      for update skip locked)
+    delete from platform.idempotency_key k using old where k.scope = old.scope and k.key = old.key`.execute(
+    tx,
+  )
+  await sql`
+    update platform.idempotency_key set erased = true, sealed = null
+    where subject = any (${[...subjects]}) and created_at >= ${oldest(now)} and not erased`.execute(tx)
+}
+
+function placeOf({ scope, key }: OnceKey): string {
+  return `answer:${scope} ${key.toString('hex')}`
 }
 
 /** Keys are kept 30 days of service time. */

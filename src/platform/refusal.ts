@@ -9,6 +9,7 @@ const statusOfKind = {
   not_found: 404,
   method_not_allowed: 405,
   conflict: 409,
+  gone: 410,
   too_large: 413,
   unsupported_media: 415,
   expectation: 417,
@@ -81,6 +82,10 @@ export const refuse = refusalsOf({
   ],
   body_too_large: ['too_large', 'The request body is larger than this route accepts.'],
   unsupported_media_type: ['unsupported_media', 'Send the body as application/json.'],
+  answer_erased: [
+    'gone',
+    'The account was erased, and with it the answer to this request; see details for what was done.',
+  ],
   idempotency_key_reused: ['impossible', 'This Idempotency-Key was used with another body; use a new key.'],
   rate_limited: [
     'limited',

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { openVault } from './vault.ts'
@@ -43,4 +43,17 @@ test('after a rotation the old key still opens, the new one seals, and what is o
 test('two seals of one text differ', () => {
   const vault = openVault([first])
   expect(vault.seal('x', 'row').equals(vault.seal('x', 'row'))).toBe(false)
+})
+
+test('each purpose has a key of its own, derived from the vault key as the decision page says', () => {
+  const sealed = openVault([first]).seal('bk_test_ok', 'payment_method:1')
+  const openedWith = (purpose: string) => {
+    const key = Buffer.from(hkdfSync('sha256', first.key, Buffer.alloc(0), `rankledger vault ${purpose}`, 32))
+    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(5, 17))
+      .setAAD(Buffer.concat([sealed.subarray(0, 5), Buffer.from('payment_method:1')]))
+      .setAuthTag(sealed.subarray(17, 33))
+    return Buffer.concat([decipher.update(sealed.subarray(33)), decipher.final()]).toString()
+  }
+  expect(openedWith('payment_method')).toBe('bk_test_ok')
+  expect(() => openedWith('webhook')).toThrow()
 })

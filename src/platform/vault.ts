@@ -1,11 +1,14 @@
-import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Encrypts what must be kept but not read in a dump: billing keys, contact data, webhook bodies. */
+/** Encrypts what must be kept but not read in a dump: billing keys, contact data, webhook bodies, answers. */
 export type Vault = {
-  /** `row` names the place the text is kept for (`payment_method:pm_1`): copied to another row it does not open. */
+  /**
+   * `row` names the place the text is kept for (`payment_method:pm_1`): copied to another row it does not open. Its first
+   * word is the purpose, and each purpose has a key of its own.
+   */
   seal(text: string, row: string): Buffer
   open(sealed: Buffer, row: string): string
-  /** Whether the newest key sealed this. A rotation re-seals what answers false. */
+  /** Whether the first key sealed this. A rotation re-seals what answers false. */
   isCurrent(sealed: Buffer): boolean
 }
 
@@ -17,33 +20,34 @@ const headerBytes = 5
 const nonceBytes = 12
 const tagBytes = 16
 
-/** Opens a vault on its keys, newest first. All of them open, the first one seals. */
+/** Opens a vault on its keys. All of them open, the first one seals. */
 export function openVault(keys: readonly VaultKey[]): Vault {
-  const newest = keys[0]
-  if (!newest) throw new Error('A vault needs at least one key; set VAULT_KEYS.')
-  const byVersion = new Map(keys.map(({ version, key }) => [version, key]))
+  const sealing = keys[0]
+  if (!sealing) throw new Error('A vault needs at least one key; set VAULT_KEYS.')
+  const byVersion = new Map(keys.map(({ version, key }) => [version, derivedFrom(key)]))
 
   return {
     seal(text, row) {
-      const header = headerOf(newest.version)
+      const header = headerOf(sealing.version)
       const nonce = randomBytes(nonceBytes)
-      const cipher = createCipheriv('aes-256-gcm', newest.key, nonce).setAAD(boundTo(header, row))
+      const key = byVersion.get(sealing.version)!(purposeOf(row))
+      const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(boundTo(header, row))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
       return Buffer.concat([header, nonce, cipher.getAuthTag(), body])
     },
     open(sealed, row) {
-      const key = byVersion.get(versionOf(sealed))
-      if (!key)
-        throw new Error(`VAULT_KEYS lacks key version ${versionOf(sealed)}; add it back behind the newest.`)
+      const keyFor = byVersion.get(versionOf(sealed))
+      if (!keyFor)
+        throw new Error(`VAULT_KEYS lacks key version ${versionOf(sealed)}; add it back behind the first.`)
       const nonce = sealed.subarray(headerBytes, headerBytes + nonceBytes)
       const tag = sealed.subarray(headerBytes + nonceBytes, headerBytes + nonceBytes + tagBytes)
-      const decipher = createDecipheriv('aes-256-gcm', key, nonce)
+      const decipher = createDecipheriv('aes-256-gcm', keyFor(purposeOf(row)), nonce)
         .setAAD(boundTo(sealed.subarray(0, headerBytes), row))
         .setAuthTag(tag)
       const body = sealed.subarray(headerBytes + nonceBytes + tagBytes)
       return Buffer.concat([decipher.update(body), decipher.final()]).toString('utf8')
     },
-    isCurrent: (sealed) => versionOf(sealed) === newest.version,
+    isCurrent: (sealed) => versionOf(sealed) === sealing.version,
   }
 }
 
@@ -60,6 +64,22 @@ export function watchfulVault(vault: Vault, secrets: { addPassing(value: string)
       secrets.addPassing(text)
       return text
     },
+  }
+}
+
+function purposeOf(row: string): string {
+  return row.split(':', 1)[0]!
+}
+
+/** The key for each purpose, derived once: HKDF-SHA256 of the vault key, without salt, over a label that names it. */
+function derivedFrom(key: Buffer): (purpose: string) => Buffer {
+  const derived = new Map<string, Buffer>()
+  return (purpose) => {
+    const known = derived.get(purpose)
+    if (known) return known
+    const made = Buffer.from(hkdfSync('sha256', key, '', `rankledger vault ${purpose}`, 32))
+    derived.set(purpose, made)
+    return made
   }
 }
 

@@ -262,18 +262,20 @@ describe('the commands themselves', () => {
     const newKey = randomBytes(32)
     const VAULT_KEYS = `2:${newKey.toString('base64')},${world.environment['VAULT_KEYS']}`
     const rotated = await run(db, ['rotate-keys', '--json'], { VAULT_KEYS })
-    expect([rotated.code, JSON.parse(rotated.output)]).toEqual([0, { checked: 3, resealed: 3 }])
+    expect([rotated.code, JSON.parse(rotated.output)]).toEqual([0, { checked: 4, resealed: 4 }])
     const vault = openVault([{ version: 2, key: newKey }])
     const sealed = await world.query<{ place: string; sealed: Buffer }>(
       `select 'payment_method:' || id as place, sealed from billing.payment_method
        union all select 'account_contact:' || account_id, sealed from billing.account_contact
-       union all select 'webhook:' || event_id, sealed from billing.webhook`,
+       union all select 'webhook:' || event_id, sealed from billing.webhook
+       union all select 'secret:' || name, sealed from platform.secret`,
     )
     const opened = sealed.map(({ place, sealed }) => vault.open(sealed, place))
     expect(opened[0]).toBe('bk_test_ok')
     expect(JSON.parse(opened[1]!)).toMatchObject({ name: '홍길동' })
     expect(JSON.parse(opened[2]!)).toMatchObject({ type: 'payment.paid' })
+    expect(Buffer.from(opened[3]!, 'base64')).toHaveLength(32)
     const again = await run(db, ['rotate-keys', '--json'], { VAULT_KEYS })
-    expect(JSON.parse(again.output)).toEqual({ checked: 3, resealed: 0 })
+    expect(JSON.parse(again.output)).toEqual({ checked: 4, resealed: 0 })
   })
 })

@@ -21,6 +21,8 @@ export function billingOn(
     clock,
     provider,
     vault: openVault([key]),
+    quietVault: openVault([key]),
+    fingerprintKey: randomBytes(32),
     fence: async () => {},
     terms: {
       sandbox: true,
@@ -32,7 +34,6 @@ export function billingOn(
       providerTimeoutMs: 3_000,
       webhookSecrets: [],
       hintSecret: undefined,
-      vaultKeys: [key],
       ...terms,
     },
   }

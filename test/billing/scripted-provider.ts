@@ -1,5 +1,6 @@
 import type { Currency, Money } from '../../src/billing/money.ts'
 import type {
+  Card,
   ChargeOutcome,
   ChargeRequest,
   DeclineCode,
@@ -51,12 +52,13 @@ export function scriptedProvider() {
     beforeRefund: async (_request: RefundRequest): Promise<void> => {},
   }
   const state = { silent: false, live: 0 }
+  const card = { brand: 'test', last4: '4242', expires: '12/2030' }
   const calls = { charge: 0, findPayment: 0, refund: 0, mostRefundsAtOnce: 0 }
 
   function look(reference: string): PaymentLookup {
     if (state.silent) return { kind: 'unknown' }
     const record = book.get(reference)
-    return record ? { kind: 'found', payment: paymentOf(record) } : { kind: 'none' }
+    return record ? { kind: 'found', payment: paymentOf(record, card) } : { kind: 'none' }
   }
 
   const provider: Provider = {
@@ -93,7 +95,7 @@ export function scriptedProvider() {
       await hooks.afterCharge(request)
       if (play?.kind === 'lost_answer') return { kind: 'unknown' }
       if (record.status === 'declined') return { kind: 'declined', code: record.code ?? 'unknown' }
-      return { kind: 'done', payment: paymentOf(record) }
+      return { kind: 'done', payment: paymentOf(record, card) }
     },
 
     async findPayment(reference) {
@@ -135,7 +137,11 @@ export function scriptedProvider() {
       return billingKey === 'bk_test_nobody' ? { kind: 'invalid' } : { kind: 'valid', card }
     },
     async listPayments() {
-      return { kind: 'page', payments: [...book.values()].map(paymentOf), next: null }
+      return {
+        kind: 'page',
+        payments: [...book.values()].map((record) => paymentOf(record, card)),
+        next: null,
+      }
     },
     verifyWebhook: () => undefined,
     readWebhook: () => ({ type: 'none', reference: null, live: false }),
@@ -147,6 +153,8 @@ export function scriptedProvider() {
     hooks,
     calls,
     state,
+    /** What the provider tells of every card. */
+    card,
     /** What the next charges meet, in order. */
     nextCharges: (...plays: ChargePlay[]) => void charges.push(...plays),
     nextRefunds: (...plays: RefundPlay[]) => void refundPlays.push(...plays),
@@ -164,8 +172,6 @@ export function scriptedProvider() {
   }
 }
 
-const card = { brand: 'test', last4: '4242', expires: '12/2030' }
-
 function refundedOf(record: Record_): bigint {
   return record.refunds.reduce(
     (sum, { status, amount }) => (status === 'failed' ? sum : sum + amount.minor),
@@ -173,7 +179,7 @@ function refundedOf(record: Record_): bigint {
   )
 }
 
-function paymentOf(record: Record_): ProviderPayment {
+function paymentOf(record: Record_, card: Card): ProviderPayment {
   return {
     reference: record.reference,
     providerId: `prov_${record.reference}`,
@@ -183,7 +189,7 @@ function paymentOf(record: Record_): ProviderPayment {
     refunded: { minor: refundedOf(record), currency: record.amount.currency },
     refunds: record.refunds.map((refund) => ({ ...refund })),
     disputed: record.disputed,
-    card,
+    card: { ...card },
     at: new Date(),
   }
 }

@@ -17,7 +17,6 @@ import { webhookRoutes } from '../../src/billing/webhooks/webhook-routes.ts'
 import { openAccess } from '../../src/platform/access.ts'
 import { type Answered, buildHttp, type Http } from '../../src/platform/http/http.ts'
 import { openRateLimiter } from '../../src/platform/rate-limit.ts'
-import { openVault } from '../../src/platform/vault.ts'
 import { type Answer, openWorld, type World } from '../world.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
@@ -159,7 +158,7 @@ describe('at the door', () => {
       )[0]!
     const { sealed, hash } = await read()
     expect(sealed.includes('pay_sealed')).toBe(false)
-    expect(openVault(world.app.billing.terms.vaultKeys).open(sealed, `webhook:${id}`)).toBe(raw.toString())
+    expect(world.app.billing.quietVault.open(sealed, `webhook:${id}`)).toBe(raw.toString())
     await world.advanceBy('P89D')
     await eraseOldBodies(world.app.billing.db, world.app.clock())
     expect((await read()).sealed).not.toBeNull()

@@ -24,6 +24,7 @@ export type Fleet = {
   /** What clients show. No process ever prints it. */
   readonly token: string
   readonly secrets: readonly string[]
+  readonly vaultKeys: readonly { readonly version: number; readonly key: Buffer }[]
   /** Processes that ended although nobody asked them to, or not as they should. */
   readonly mishaps: readonly string[]
   /** Both serves take traffic. */
@@ -40,7 +41,7 @@ export type Taps = { readonly provider: () => Tap; readonly webhook: () => Tap }
 
 export async function openFleet(taps: Taps): Promise<Fleet> {
   const ground = await openGround()
-  const { database, links, mishaps, secrets } = ground
+  const { database, links, mishaps, secrets, vaultKeys } = ground
   const serves: Serve[] = []
   let turn = 0
   const webhook = await ground.link('webhook', () => serves[turn++ % serves.length]?.port(), taps.webhook)
@@ -73,6 +74,7 @@ export async function openFleet(taps: Taps): Promise<Fleet> {
     links,
     token,
     secrets: [token, ...secrets],
+    vaultKeys,
     mishaps,
     isServing: async () => (await Promise.all(serves.map((serve) => serve.isReady()))).every(Boolean),
     async outputs() {
@@ -90,6 +92,7 @@ type Ground = {
   readonly database: Database
   readonly environment: Record<string, string>
   readonly secrets: readonly string[]
+  readonly vaultKeys: Fleet['vaultKeys']
   readonly links: readonly Link[]
   readonly mishaps: string[]
   link(name: LinkName, target: () => number | undefined, tap?: () => Tap): Promise<TcpProxy>
@@ -117,6 +120,7 @@ async function openGround(): Promise<Ground> {
       PROVIDER_SECRET_KEY: providerKey,
     },
     secrets: [webhookSecret, vaultKey, providerKey, database.password],
+    vaultKeys: [{ version: 1, key: Buffer.from(vaultKey, 'base64') }],
     links,
     mishaps: [],
     async link(name, target, tap) {

@@ -30,6 +30,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
     asked,
     query,
     outputs: await fleet.outputs(),
+    vaultKeys: [fleet.vaultKeys],
     secrets: [...fleet.secrets, ...secrets],
     prices,
     now: time.earliest(),

@@ -27,6 +27,7 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
   method_not_allowed: [405, '/'],
   request_timeout: [408, '/'],
   request_in_progress: [409, '/api/billing/'],
+  answer_erased: [410, '/api/billing/'],
   already_canceled: [409, '/api/billing/'],
   invoice_not_paid: [409, '/api/billing/refund'],
   not_canceling: [409, '/api/billing/resume'],

@@ -93,7 +93,7 @@ export async function openStage(url: string): Promise<Stage> {
 
   async function beginSubscription(accountId: string, by = app): Promise<Begun> {
     const { begin, finish } = subscribing(by, requestOf(accountId))
-    const paymentId = await by.db.transaction().execute(begin)
+    const { intent: paymentId } = await by.db.transaction().execute(begin)
     const { rows } = await pool.query(
       'select subscription_id, invoice_id, provider_reference from billing.payment where id = $1',
       [paymentId],
@@ -163,7 +163,8 @@ export async function openStage(url: string): Promise<Stage> {
     beginSubscription,
     async subscribeBy(by, accountId) {
       const { begin, finish } = subscribing(by, requestOf(accountId))
-      return finish(await by.db.transaction().execute(begin))
+      const { intent } = await by.db.transaction().execute(begin)
+      return finish(intent)
     },
     async subscribe(accountId) {
       const begun = await beginSubscription(accountId)

@@ -9,6 +9,7 @@ import { success } from '../../src/platform/http/answers.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
 import { type IdempotencyTables, readKey } from '../../src/platform/idempotency.ts'
 import { Refusal } from '../../src/platform/refusal.ts'
+import { openVault } from '../../src/platform/vault.ts'
 import { openWorld, type World } from '../world.ts'
 
 type Tables = IdempotencyTables & { 'public.deed': { id: string; times: number } }
@@ -18,6 +19,7 @@ let http: Http
 /** What finishing a deed does, by name; a test sets it. */
 const outcomes = new Map<string, (times: number) => Promise<{ status: number; data: unknown }>>()
 let now = new Date('2026-03-01T00:00:00Z')
+const vault = openVault([{ version: 1, key: Buffer.alloc(32, 2) }])
 
 beforeAll(async () => {
   world = await openWorld()
@@ -45,7 +47,7 @@ beforeAll(async () => {
     async (request, reply) => {
       const { name } = request.body
       return answerOnce(
-        { db, now, leaseMs: 400, keys: [{ version: 1, key: Buffer.alloc(32, 1) }] },
+        { db, now, leaseMs: 400, vault, fingerprintKey: Buffer.alloc(32, 1) },
         request,
         reply,
         async (tx) => {
@@ -56,7 +58,7 @@ beforeAll(async () => {
             const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tx)
             await world.query('select pg_terminate_backend($1, 5000)', [rows[0]!.pid])
           }
-          return id
+          return { intent: id, subject: id }
         },
         async (id) => {
           const made = await sql<{
@@ -174,6 +176,36 @@ test('a 202 is asked again until the work settles, and the final answer is kept'
   expect((await deed('slow', 'k8')).text).toBe(final.text)
 })
 
+test('after a 202 a refusal is final too, and kept to the byte', async () => {
+  outcomes.set('promised', async (times) => {
+    if (times === 1) return { status: 202, data: { id: 'x', made: times } }
+    throw new Refusal('provider_refused', 'provider_error', 'No.')
+  })
+  expect((await deed('promised', 'k12')).status).toBe(202)
+  const final = await deed('promised', 'k12')
+  expect(final.status).toBe(502)
+  outcomes.delete('promised')
+  expect(await deed('promised', 'k12')).toMatchObject({ status: 502, text: final.text, replayed: 'true' })
+})
+
+test('whoever comes late with a refusal leaves a key alone that has begun something new', async () => {
+  const holds: (() => void)[] = []
+  outcomes.set('late', async (times) => {
+    if (times === 1) await new Promise<void>((resolve) => holds.push(resolve))
+    throw new Refusal('unavailable', 'provider_unavailable', 'Later.')
+  })
+  const hanging = deed('late', 'k13')
+  await expect.poll(() => holds).toHaveLength(1)
+  await sleep(450)
+  expect((await deed('late', 'k13')).status).toBe(503)
+  outcomes.delete('late')
+  const anew = await deed('late', 'k13')
+  expect(anew.status).toBe(201)
+  holds[0]!()
+  expect((await hanging).status).toBe(503)
+  expect(await deed('late', 'k13')).toMatchObject({ status: 201, text: anew.text, replayed: 'true' })
+})
+
 test('a fault is never frozen: the repeat goes on with the recorded deed', async () => {
   outcomes.set('fault', async (times) => {
     if (times === 1) throw new TypeError('bug')
@@ -219,7 +251,7 @@ test('when the first process died, the repeat is told to wait until its lease en
   const taken = await deed('dead', 'k10')
   expect(taken).toMatchObject({ status: 201, json: { data: { made: 2 } } })
   release()
-  await hanging
+  expect(await hanging).toMatchObject({ status: 201, text: taken.text, replayed: 'true' })
   expect((await deed('dead', 'k10')).text).toBe(taken.text)
 })
 

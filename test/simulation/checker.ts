@@ -12,6 +12,8 @@ import {
   type Subscription,
 } from './facts.ts'
 import type { RequestEntry } from './history.ts'
+import { contactsAreTheNewest, erasureHolds, repeatsAgree, sealedOpens } from './judge-answers.ts'
+import { groupBy, sum } from './lists.ts'
 import { givenBack, last4Of as last4OfModel } from './model-provider.ts'
 
 export type Violation = { readonly invariant: string; readonly detail: string }
@@ -43,6 +45,9 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'an acknowledged notification takes effect once': notificationsOnce,
   'each fact is told once': eventsOnce,
   'a repeat gets the first answer to the byte': repeatsAgree,
+  'what is sealed opens with the keys of every process': sealedOpens,
+  'what was erased is gone': erasureHolds,
+  'a contact is the newest that was given': contactsAreTheNewest,
   'no charge after an accepted cancellation': cancellationHolds,
   'money that pays for nothing goes back': straysGoBack,
   'invoice numbers have no gap': numbersHaveNoGap,
@@ -520,101 +525,6 @@ function eventsOnce({ events, payments, refunds, subscriptions, invoices }: Fact
   ]
 }
 
-const keptFor = 30 * day
-const kept = new Set([200, 201, 402])
-
-function repeatsAgree(facts: Facts): string[] {
-  const { requests, outages, keptAnswers, now } = facts
-  const found: string[] = []
-  const keyed = requests.filter(({ key }) => key !== undefined)
-  for (const [name, entries] of groupBy(keyed, ({ path, key }) => `${path} ${key}`)) {
-    const first = entries[0]!
-    const live = entries.filter(({ at, ended }) => (ended?.at ?? at) < first.at + keptFor)
-    const same = live.filter(({ body }) => JSON.stringify(body) === JSON.stringify(first.body))
-    const begun = same.find(({ answer }) => answer?.status === 202)
-    if (begun) found.push(...changesItsMind(facts, name, begun, same))
-    const final = same.find(({ answer }) => answer && kept.has(answer.status))
-    if (!final) continue
-    const stored = keptAnswers.find(
-      ({ scope, key, created_at }) =>
-        key === first.key && scope.endsWith(` ${first.path}`) && created_at.getTime() < first.at + keptFor,
-    )
-    if (stored ? stored.text !== final.answer!.text : now < first.at + keptFor)
-      found.push(`${name}: the answer of #${final.step} was not kept`)
-    for (const entry of same) {
-      const { answer, step } = entry
-      if (!answer) continue
-      const isKept = kept.has(answer.status)
-      const differs = answer.text !== final.answer!.text || answer.status !== final.answer!.status
-      if (isKept && differs) found.push(`${name}: #${final.step} and #${step} differ`)
-      const away = outages !== undefined && answer.status === 503
-      if (!isKept && !away && step > lastStepOf(final))
-        found.push(`${name}: #${step} got ${answer.status} after #${final.step} was final`)
-      if (step > lastStepOf(final) && isKept && !answer.replayed)
-        found.push(`${name}: #${step} is not marked as replayed`)
-    }
-    for (const { answer, step, body } of live)
-      if (
-        answer &&
-        step > lastStepOf(final) &&
-        JSON.stringify(body) !== JSON.stringify(first.body) &&
-        answer.status !== 422
-      )
-        found.push(`${name}: #${step} used it for something else and got ${answer.status}`)
-  }
-  return found
-}
-
-/** After a 202 a repeat goes on with the same work; it never starts another. */
-function changesItsMind(
-  facts: Facts,
-  name: string,
-  begun: RequestEntry,
-  entries: readonly RequestEntry[],
-): string[] {
-  const idOf = (entry: RequestEntry) => dataOf(entry)?.refund_id ?? dataOf(entry)?.subscription_id
-  const fresh = new Set([
-    'subscription_exists',
-    'refund_in_doubt',
-    'nothing_to_refund',
-    'refund_exceeds_remaining',
-  ])
-  for (const entry of entries) {
-    if (entry.step <= lastStepOf(begun) || entry.answer === null) continue
-    const code = errorCodeOf(entry)
-    const mayBeFree = entries.some((one) => one !== entry && mayHaveFreedBefore(facts, entry, begun, one))
-    if (!mayBeFree && (fresh.has(code ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun))))
-      return [`${name}: #${entry.step} began anew after #${begun.step}`]
-    // An answer that is not kept frees the key.
-    if (code !== undefined && code !== 'request_in_progress' && entry.answer.status !== 500) return []
-  }
-  return []
-}
-
-/** One that nobody saw answered, or that overlaps where requests take time, may have been the one that freed the key. */
-function mayHaveFreedBefore(
-  facts: Facts,
-  entry: RequestEntry,
-  begun: RequestEntry,
-  one: RequestEntry,
-): boolean {
-  if (one.step <= begun.step || one.step >= lastStepOf(entry)) return false
-  if (!one.ended) return one.answer === null && cameToNothing(facts, begun)
-  const code = errorCodeOf(one)
-  return one.answer === null || (code !== undefined && code !== 'request_in_progress')
-}
-
-/** What was begun with a 202 was refused in the end, so that the refusal freed the key. */
-function cameToNothing({ payments, refunds }: Facts, begun: RequestEntry): boolean {
-  const data = dataOf(begun)
-  return data?.refund_id === undefined
-    ? !payments.some(
-        ({ subscription_id, status, stray }) =>
-          subscription_id === data?.subscription_id && status === 'succeeded' && !stray,
-      )
-    : refunds.some(({ id, status }) => id === data.refund_id && status === 'failed')
-}
-
 function cancellationHolds(facts: Facts): string[] {
   const found: string[] = []
   for (const entry of facts.requests) {
@@ -911,19 +821,4 @@ function answersAreKnown({ requests, deliveries, outages }: Facts): string[] {
       .filter(({ answer }) => !(outages && answer!.status === 503))
       .map(({ step, answer }) => `#${step} webhook: ${answer!.status}`),
   ]
-}
-
-function groupBy<T>(list: readonly T[], key: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
-  for (const item of list) {
-    const name = key(item)
-    const group = groups.get(name)
-    if (group) group.push(item)
-    else groups.set(name, [item])
-  }
-  return groups
-}
-
-function sum<T>(list: readonly T[], amount: (item: T) => bigint): bigint {
-  return list.reduce((total, item) => total + amount(item), 0n)
 }

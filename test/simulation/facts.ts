@@ -1,5 +1,6 @@
 import type { DeliveryEntry, Entry, RequestEntry } from './history.ts'
 import type { AskedCharge, BookCharge } from './model-provider.ts'
+import { type Key, openSealed } from './open-sealed.ts'
 
 /** All that a verdict may rest on: what was said, the provider's own book, the database, and every byte that came out. */
 export type Evidence = {
@@ -11,6 +12,8 @@ export type Evidence = {
   /** Logs and whatever else left a process. */
   readonly outputs: readonly string[]
   readonly secrets: readonly string[]
+  /** What each process lists as its vault keys. */
+  readonly vaultKeys: readonly (readonly Key[])[]
   /** Every price that each plan had. */
   readonly prices: ReadonlyMap<string, readonly bigint[]>
   /** Service time at the end. */
@@ -36,6 +39,8 @@ export type Subscription = {
   trial_ends_at: Date | null
   cancel_at: Date | null
   cancel_code: string | null
+  cancel_note: string | null
+  canceled_at: Date | null
   payment_method_id: string | null
 }
 export type Invoice = {
@@ -85,10 +90,22 @@ type Refund = {
   origin: string
   status: string
   code: string | null
+  account_id: string
+  note: string | null
+  created_at: Date
   settled_at: Date | null
 }
 /** What was kept of a request under its key. */
-type KeptAnswer = { scope: string; key: string; status: number | null; text: string | null; created_at: Date }
+type KeptAnswer = { scope: string; status: number | null; text: string | undefined; erased: boolean }
+/** A sealed value, and what it says; undefined: it does not open. */
+export type Sealed = {
+  readonly row: string
+  readonly accountId: string | null
+  /** Service time of what it belongs to, where that is known. */
+  readonly at: Date | null
+  readonly text: string | undefined
+  readonly fault: string | undefined
+}
 type Transfer = { id: bigint; cause: string; currency: string; book: string; amount: bigint }
 type BillingEvent = { type: string; subscription_id: string | null; data: Record<string, unknown> }
 type Method = {
@@ -97,6 +114,7 @@ type Method = {
   account_id: string
   state: string
   last4: string | null
+  is_sealed: boolean
 }
 type Webhook = { event_id: string; status: string; reference: string | null }
 
@@ -121,6 +139,8 @@ export type Facts = Evidence & {
   readonly keywords: readonly { keyword: string }[]
   readonly plans: readonly { id: string; amount: bigint }[]
   readonly keptAnswers: readonly KeptAnswer[]
+  readonly sealed: readonly Sealed[]
+  readonly accounts: readonly { id: string; erased_at: Date | null }[]
   readonly jobs: number
 }
 
@@ -161,16 +181,63 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
     ),
     events: await query('select type, subscription_id, data from billing.event order by id'),
     methods: await query(
-      'select id, subscription_id, account_id, state, last4 from billing.payment_method order by id',
+      'select id, subscription_id, account_id, state, last4, sealed is not null as is_sealed from billing.payment_method order by id',
     ),
     webhooks: await query('select event_id, status, reference from billing.webhook'),
     grants: await query('select account_id, subscription_id from billing.trial_grant'),
-    keptAnswers: await query(
-      `select scope, key, status, convert_from(body, 'UTF8') as text, created_at from platform.idempotency_key`,
-    ),
+    keptAnswers: await readAnswers(evidence),
+    sealed: await readSealed(evidence),
+    accounts: await query('select id, erased_at from billing.account'),
     keywords: await query('select display as keyword from batch.keyword'),
     plans: await query('select id, amount from billing.plan'),
     jobs: jobs[0]!.count,
+  }
+}
+
+async function readAnswers({ query, vaultKeys }: Evidence): Promise<KeptAnswer[]> {
+  const rows = await query<{
+    scope: string
+    key: Buffer
+    status: number | null
+    sealed: Buffer | null
+    erased: boolean
+  }>('select scope, key, status, sealed, erased from platform.idempotency_key')
+  return rows.map(({ scope, key, status, sealed, erased }) => {
+    const row = `answer:${scope} ${key.toString('hex')}`
+    return { scope, status, erased, text: sealed ? openWith(vaultKeys.flat(), sealed, row).text : undefined }
+  })
+}
+
+/** Every sealed value of the database, as every process would find it. */
+async function readSealed({ query, vaultKeys }: Evidence): Promise<Sealed[]> {
+  const rows = await query<{ row: string; sealed: Buffer; account_id: string | null; at: Date | null }>(
+    `select 'payment_method:' || id as row, sealed, account_id, created_at as at from billing.payment_method
+     union all select 'account_contact:' || account_id, sealed, account_id, updated_at from billing.account_contact
+     union all select 'webhook:' || event_id, w.sealed, p.account_id, received_at
+       from billing.webhook w left join billing.payment p on p.provider_reference = w.reference
+     union all select 'answer:' || scope || ' ' || encode(key, 'hex'), sealed, coalesce(s.account_id, r.account_id), k.created_at
+       from platform.idempotency_key k
+       left join billing.subscription s on s.id = k.subject left join billing.refund r on r.id = k.subject
+     union all select 'secret:' || name, sealed, null, null from platform.secret`,
+  )
+  return rows
+    .filter(({ sealed }) => sealed !== null)
+    .map(({ row, sealed, account_id, at }) => {
+      const opened = vaultKeys.map((keys) => openWith(keys, sealed, row))
+      const fault = opened.find((one) => one.fault !== undefined)?.fault
+      return { row, accountId: account_id, at, text: opened[0]!.text, fault }
+    })
+}
+
+function openWith(
+  keys: readonly Key[],
+  sealed: Buffer,
+  row: string,
+): { text: string | undefined; fault: string | undefined } {
+  try {
+    return { text: openSealed(keys, sealed, row), fault: undefined }
+  } catch (error) {
+    return { text: undefined, fault: (error as Error).message }
   }
 }
 

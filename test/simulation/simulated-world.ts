@@ -1,7 +1,10 @@
 import { nextDue, runDue } from '../../src/billing/due.ts'
 import { billingJobs } from '../../src/billing/jobs.ts'
 import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { findSealedBy, reseal } from '../../src/billing/reseal.ts'
 import { forgetOldKeys } from '../../src/platform/idempotency.ts'
+import type { VaultKey } from '../../src/platform/vault.ts'
+import { admitVaultKeys } from '../../src/platform/vault-keys.ts'
 import { type DeathPlace, Died, type Part, type Process, type Ran } from './boundaries.ts'
 import { type History, openHistory, type RequestEntry } from './history.ts'
 import { type FaultRates, type ModelProvider, type Notice, openModelProvider } from './model-provider.ts'
@@ -57,6 +60,10 @@ export type SimulatedWorld = {
   workJobs(service?: Service): Promise<void>
   nextDue(): Promise<number | undefined>
   releaseStalled(): Promise<void>
+  /** The next step of changing the vault key, as the runbook has it. */
+  turnKeys(): Promise<void>
+  /** Everything is sealed anew, if that is the next step; undefined: it is not yet. */
+  resealing(): Deed | undefined
 }
 
 /** Something a process does, and how its outcome enters the history. */
@@ -167,6 +174,48 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     },
   })
 
+  // How far the vault key's change has come: one process after the other is started anew, then all is sealed anew.
+  const change = { from: 0, step: 0 }
+  const newKeys = (): readonly { at: 0 | 1; keys: readonly VaultKey[] }[] => {
+    const [old, fresh] = stage.vaultKeys.slice(change.from, change.from + 2) as [VaultKey, VaultKey]
+    const lists = [[old, fresh], [fresh, old], [fresh]]
+    return lists.flatMap((keys) => [
+      { at: 0 as const, keys },
+      { at: 1 as const, keys },
+    ])
+  }
+  // Before it both processes have met the new key, and use it first; after it both lose the old one.
+  const resealAt = 4
+  const steps = 7
+
+  /** A process ends and starts with other keys, which it holds against the database first. */
+  const restarting = (keys: readonly VaultKey[]): Deed => ({
+    begin: (service) => (ran) => {
+      note(`keys ${keys.map(({ version }) => version).join(' ')}`, ran)
+      if (ran.kind !== 'done') return
+      service.vaultKeys = keys
+      change.step++
+    },
+    work: ({ billing }) =>
+      admitVaultKeys(billing.pool, keys, (versions) => findSealedBy(billing.db, versions)),
+  })
+
+  const resealing = (): Deed => ({
+    begin: () => (ran) => {
+      note('reseal', ran)
+      if (ran.kind === 'done') change.step++
+      count('reseal')
+    },
+    work: ({ billing }) => reseal(billing),
+  })
+
+  async function turnKeys(): Promise<void> {
+    if (change.step === resealAt) return perform(resealing(), anyService())
+    const { at, keys } = newKeys()[change.step < resealAt ? change.step : change.step - 1]!
+    await perform(restarting(keys), stage.services[at])
+    if (change.step === steps) Object.assign(change, { from: change.from + 1, step: 0 })
+  }
+
   const note = (what: string, ran: Ran<unknown>) => {
     const outcome = ran.kind === 'done' ? JSON.stringify(ran.value ?? null) : ran.kind
     history.add({ kind: 'work', step: world.step, what, outcome })
@@ -244,6 +293,8 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
       history.add({ kind: 'time', step: world.step, now: new Date(now).toISOString(), real })
     },
     asking,
+    turnKeys,
+    resealing: () => (change.step === resealAt ? resealing() : undefined),
     sweeping,
     delivering,
     do: (deed, service = anyService()) => perform(deed, service),

@@ -19,7 +19,8 @@ import { migrateQueue } from '../../src/platform/queue.ts'
 import { openRateLimiter } from '../../src/platform/rate-limit.ts'
 import { newToken } from '../../src/platform/token.ts'
 import { insertToken } from '../../src/platform/token-rows.ts'
-import { openVault, watchfulVault } from '../../src/platform/vault.ts'
+import { openVault, type Vault, type VaultKey, watchfulVault } from '../../src/platform/vault.ts'
+import { admitVaultKeys, openInstallationKey } from '../../src/platform/vault-keys.ts'
 import {
   type Boundaries,
   type DeathPlace,
@@ -34,6 +35,8 @@ export type Service = {
   readonly process: Process
   readonly http: Http
   readonly billing: BillingApp
+  /** The first one seals. A process that is started anew may have others. */
+  vaultKeys: readonly VaultKey[]
 }
 
 /** What stays the same from seed to seed: two processes of the service, and a database that they share. */
@@ -45,6 +48,8 @@ export type Stage = {
   readonly webhookSecret: string
   /** Values that must never be seen outside. */
   readonly secrets: readonly string[]
+  /** Every vault key there ever is; a run begins with the first alone. */
+  readonly vaultKeys: readonly VaultKey[]
   /** Every line the processes logged and everything they failed with since the last call. */
   takeOutput(): { log: string; faults: unknown[] }
   /** Gives both processes a new life on an empty database. */
@@ -82,7 +87,13 @@ export const plans = {
 
 export async function openStage(serverUrl: string): Promise<Stage> {
   const token = newToken('test')
-  const database = await openDatabase(serverUrl, (pool) => furnish(pool, token))
+  const vaultKeys = Array.from({ length: 9 }, (_, at) => ({ version: at + 1, key: randomBytes(32) }))
+  let fingerprintKey: Buffer
+  const database = await openDatabase(serverUrl, async (pool) => {
+    await furnish(pool, token)
+    await admitVaultKeys(pool, vaultKeys.slice(0, 1), async () => undefined)
+    fingerprintKey = await openInstallationKey(pool, openVault(vaultKeys), 'fingerprint')
+  })
   let scene: Scene | undefined
   const clockOf = new Map<pg.Client, number>()
 
@@ -109,14 +120,12 @@ export async function openStage(serverUrl: string): Promise<Stage> {
   })
   const uninstallTimers = installFlowTimers(() => boundaries)
 
-  const vaultKey = { version: 1, key: randomBytes(32) }
   const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`
-  const output = openOutput([webhookSecret, vaultKey.key.toString('base64'), token])
+  const output = openOutput([webhookSecret, ...vaultKeys.map(({ key }) => key.toString('base64')), token])
   const clock: Clock = Object.assign(() => new Date(scene!.now()), {
     sync: async () => {},
     moveTo: async () => {},
   })
-  const vault = watchfulVault(openVault([vaultKey]), output.secrets)
   const openService = async (name: string, at: number): Promise<Service> => {
     const process: Process = {
       name,
@@ -126,14 +135,17 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       busy: false,
     }
     const pool = boundaries.poolOf(process)
+    const vault = followedVault(() => service.vaultKeys)
     const billing: BillingApp = {
       db: openDb<BillingTables>(pool),
       pool,
       clock,
       provider: followed(() => scene!.provider),
-      vault,
+      vault: watchfulVault(vault, output.secrets),
+      quietVault: vault,
+      fingerprintKey,
       fence: async () => {},
-      terms: { ...terms, webhookSecrets: [webhookSecret], vaultKeys: [vaultKey] },
+      terms: { ...terms, webhookSecrets: [webhookSecret] },
     }
     const http = buildHttp({
       // A token is remembered for a few real seconds; asking every time keeps real time out of the order of statements.
@@ -152,7 +164,8 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       fence: async () => {},
     })
     await http.ready()
-    return { process, http, billing }
+    const service: Service = { process, http, billing, vaultKeys: vaultKeys.slice(0, 1) }
+    return service
   }
   const services = [await openService('one', 0), await openService('two', 1)] as const
 
@@ -161,12 +174,16 @@ export async function openStage(serverUrl: string): Promise<Stage> {
     boundaries,
     token,
     webhookSecret,
-    secrets: [token, webhookSecret, vaultKey.key.toString('base64')],
+    secrets: [token, webhookSecret, ...vaultKeys.map(({ key }) => key.toString('base64'))],
+    vaultKeys,
     takeOutput: output.take,
     async begin(next) {
       scene = next
       await database.reset()
-      for (const { process } of services) process.life = newLife()
+      for (const service of services) {
+        service.process.life = newLife()
+        service.vaultKeys = vaultKeys.slice(0, 1)
+      }
       return { observer: database.observer }
     },
     async end() {
@@ -184,6 +201,24 @@ export async function openStage(serverUrl: string): Promise<Stage> {
 /** The provider changes with every run; the processes stay. */
 function followed(provider: () => Provider): Provider {
   return new Proxy({} as Provider, { get: (_, name) => provider()[name as keyof Provider] })
+}
+
+/** The keys change when a process is started anew; what is built on them stays. */
+function followedVault(keys: () => readonly VaultKey[]): Vault {
+  const vaults = new Map<readonly VaultKey[], Vault>()
+  const vault = (): Vault => {
+    const known = vaults.get(keys())
+    if (known) return known
+    const opened = openVault(keys())
+    vaults.clear()
+    vaults.set(keys(), opened)
+    return opened
+  }
+  return {
+    seal: (text, row) => vault().seal(text, row),
+    open: (sealed, row) => vault().open(sealed, row),
+    isCurrent: (sealed) => vault().isCurrent(sealed),
+  }
 }
 
 /** The processes' log, caught as bytes. */
@@ -251,7 +286,8 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
   const clients = (await Promise.all(pools.map((pool) => pool.connect()))) as unknown as pg.Client[]
   const observer = clients[2]!
   await observer.query('create schema sim')
-  await observer.query('create table sim.plan as select * from billing.plan')
+  for (const { table, copy } of furniture)
+    await observer.query(`create table ${copy} as select * from ${table}`)
   // The same seed comes to the same keys, on whatever database.
   await observer.query(
     `alter table billing.installation disable trigger user; update billing.installation set id = 'simulation';
@@ -286,6 +322,13 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
   }
 }
 
+/** What is there when a run begins. */
+const furniture = [
+  { table: 'billing.plan', copy: 'sim.plan' },
+  { table: 'platform.secret', copy: 'sim.secret' },
+  { table: 'platform.vault_key', copy: 'sim.vault_key' },
+]
+
 /**
  * Empties the tables that a run filled. What guards history is off meanwhile; the vacuum gives back the space, so that
  * the rows of every run lie where those of the first one lay.
@@ -296,8 +339,8 @@ async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
        exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as guarded
      from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where c.relkind = 'r' and (n.nspname = 'billing' and c.relname <> 'installation'
-       or format('%I.%I', n.nspname, c.relname) in ('platform.idempotency_key', 'platform.rate_window', 'batch.keyword',
-         'graphile_worker._private_jobs'))
+       or format('%I.%I', n.nspname, c.relname) in ('platform.idempotency_key', 'platform.rate_window', 'platform.secret',
+         'platform.vault_key', 'batch.keyword', 'graphile_worker._private_jobs'))
      order by 1`,
   )
   const guarded = new Set(rows.filter((table) => table.guarded).map(({ name }) => name))
@@ -316,7 +359,8 @@ async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
     const deletes = filled.map((table, at) => `gone_${at} as (delete from ${table})`).join(', ')
     await observer.query(
       `begin; ${guards('disable')} with ${deletes} select 1;
-       insert into billing.plan select * from sim.plan; ${guards('enable')}
+       ${furniture.map(({ table, copy }) => `insert into ${table} select * from ${copy};`).join(' ')}
+       ${guards('enable')}
        update billing.installation set lookup_first_before = null where lookup_first_before is not null; commit`,
     )
     await observer.query(`vacuum (skip_database_stats) ${filled.join(', ')}`)

@@ -16,6 +16,7 @@ export async function judge(
     asked: world.model.asked,
     query: async <R extends object>(text: string) => (await world.observer.query<R>(text)).rows,
     outputs: [log],
+    vaultKeys: stage.services.map(({ vaultKeys }) => vaultKeys),
     secrets: [...stage.secrets, ...secrets],
     prices: pricesOf(world.history),
     now: world.now(),

@@ -50,6 +50,7 @@ const weights = {
   advance: 14,
   outage: 2,
   sweep: 8,
+  turnKeys: 5,
   jobs: 5,
   keywords: 2,
   race: 12,
@@ -102,6 +103,8 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
       return world.workJobs()
     case 'jobs':
       return world.workJobs()
+    case 'turnKeys':
+      return world.turnKeys()
     case 'race':
       return race(world, clients)
     case 'release':
@@ -331,6 +334,7 @@ async function race(world: SimulatedWorld, clients: Clients): Promise<void> {
     sweeps: 3,
     notices: 2,
     states: 3,
+    seals: 3,
   })
   const deeds = await drawPair(world, clients, pair)
   if (!deeds) return
@@ -354,7 +358,7 @@ function remember(clients: Clients, entry: RequestEntry): void {
 async function drawPair(
   world: SimulatedWorld,
   clients: Clients,
-  pair: 'renewal' | 'doubts' | 'refunds' | 'accounts' | 'twins' | 'sweeps' | 'notices' | 'states',
+  pair: 'renewal' | 'doubts' | 'refunds' | 'accounts' | 'twins' | 'sweeps' | 'notices' | 'states' | 'seals',
 ): Promise<[Deed, Deed] | undefined> {
   const { random } = world
   const draw = (what: Asked, about: About): Deed | undefined => {
@@ -417,6 +421,11 @@ async function drawPair(
       return (
         notice && [world.delivering(notice), random.chance(0.5) ? world.delivering(notice) : world.sweeping()]
       )
+    }
+    case 'seals': {
+      for (let step = 0; step < 7 && !world.resealing(); step++) await world.turnKeys()
+      const what = random.weighted({ subscribe: 4, changeCard: 4, erase: 3, refund: 1 })
+      return both(world.resealing(), draw(what, about))
     }
     case 'states':
       return both(

@@ -59,7 +59,7 @@ export function refundRoutes(http: Http, app: BillingApp): void {
         reply,
         async (tx) => {
           if (!isId('inv_', invoice_id)) throw refuse('invoice_not_found')
-          return requestRefund(app, tx, {
+          const refundId = await requestRefund(app, tx, {
             invoiceId: invoice_id,
             amount,
             reason: reason ?? null,
@@ -67,6 +67,7 @@ export function refundRoutes(http: Http, app: BillingApp): void {
             actor: principal.tokenId,
             mayTouch: (accountId) => mayTouch(principal.account, accountId),
           })
+          return { intent: refundId, subject: refundId }
         },
         (refundId) => finishRefund(app, refundId),
       )

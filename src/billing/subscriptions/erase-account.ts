@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
+import { eraseAnswers } from '../../platform/idempotency.ts'
 import { eraseContact, findAccount } from '../accounts/account-rows.ts'
-import type { BillingApp } from '../app.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { eraseMethods } from '../payments/payment-method-rows.ts'
@@ -32,8 +33,29 @@ export async function eraseAccount(app: BillingApp, accountId: string, actor: Ac
       .where('account_id', '=', accountId)
       .where('note', 'is not', null)
       .execute()
+    await eraseWebhookBodies(tx, accountId)
+    await eraseAnswers(tx, await listAnswered(tx, accountId), now)
     await insertAudit(tx, { at: now, actor, action: 'account.erase', accountId, target: accountId })
     await insertEvents(tx, now, [{ type: 'account.erased', accountId, subscriptionId: null }])
   })
   return (await findAccount(app.db, accountId))?.erasedAt ?? now
+}
+
+/** The provider's notifications may describe the payer. What they were about, and that they came, stays. */
+async function eraseWebhookBodies(tx: BillingTx, accountId: string): Promise<void> {
+  await sql`
+    update billing.webhook set sealed = null
+    where sealed is not null and reference in (
+      select p.provider_reference from billing.payment p join billing.invoice i on i.id = p.invoice_id
+      where i.account_id = ${accountId})`.execute(tx)
+}
+
+/** Everything of this account that an answer may be about. */
+async function listAnswered(tx: BillingTx, accountId: string): Promise<string[]> {
+  const found = await sql<{ id: string }>`
+    select id from billing.subscription where account_id = ${accountId}
+    union all
+    select r.id from billing.refund r join billing.invoice i on i.id = r.invoice_id
+    where i.account_id = ${accountId}`.execute(tx)
+  return found.rows.map(({ id }) => id)
 }

@@ -1,4 +1,5 @@
 import { newId } from '../../platform/id.ts'
+import type { Begun } from '../../platform/idempotency.ts'
 import {
   type Contact,
   ensureAccount,
@@ -51,10 +52,10 @@ export function subscribing(app: BillingApp, request: SubscribeRequest) {
   // Only the request that wrote the attempt holds its lease and may send it without asking.
   let own: Attempt | undefined
   return {
-    async begin(tx: BillingTx): Promise<string> {
-      const begun = await beginSubscription(app, tx, request)
-      own = begun.attempt
-      return begun.intent
+    async begin(tx: BillingTx): Promise<Begun> {
+      const { attempt, ...begun } = await beginSubscription(app, tx, request)
+      own = attempt
+      return begun
     },
     finish(intent: string): Promise<Subscribed> {
       return intent.startsWith('pm_') ? finishTrialCard(app, intent) : finishFirstCharge(app, intent, own)
@@ -62,9 +63,11 @@ export function subscribing(app: BillingApp, request: SubscribeRequest) {
   }
 }
 
-type Begun = { readonly intent: string; readonly attempt: Attempt | undefined }
-
-async function beginSubscription(app: BillingApp, tx: BillingTx, request: SubscribeRequest): Promise<Begun> {
+async function beginSubscription(
+  app: BillingApp,
+  tx: BillingTx,
+  request: SubscribeRequest,
+): Promise<Begun & { attempt: Attempt | undefined }> {
   const now = app.clock()
   const plan = await getOfferedPlan(app, tx, request.planId)
   const known = await ensureAccount(tx, request.accountId, request.timeZone ?? app.terms.timeZone, now)
@@ -90,7 +93,7 @@ async function beginSubscription(app: BillingApp, tx: BillingTx, request: Subscr
   if (!started) {
     await insertMethod(tx, app.vault, given)
     await insertAudit(tx, audit)
-    return { intent: given.methodId, attempt: undefined }
+    return { intent: given.methodId, subject: subscriptionId, attempt: undefined }
   }
 
   const method = sealMethod(app.vault, given)
@@ -102,7 +105,7 @@ async function beginSubscription(app: BillingApp, tx: BillingTx, request: Subscr
     sendingLeaseMs(app.terms),
     [methodInsert(given, method), auditInsert(audit), eventInsert(now, [createdEvent(started)])],
   )
-  return { intent: attempt!.paymentId, attempt }
+  return { intent: attempt!.paymentId, subject: subscriptionId, attempt }
 }
 
 function auditOf({ accountId, actor }: SubscribeRequest, subscriptionId: string, now: Date): NewAudit {

@@ -5,6 +5,7 @@ import { envelope, nullable, page, success } from '../../platform/http/answers.t
 import { AccountId, PlanId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { isId } from '../../platform/id.ts'
+import type { Begun } from '../../platform/idempotency.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import { ContactBody, requireZone, TimeZone } from '../accounts/account.ts'
@@ -109,7 +110,7 @@ function askingRoutes(http: Http, app: BillingApp): void {
         onceContext(app),
         request,
         reply,
-        (tx) => grantTrial(app, tx, { accountId, planId, actor }),
+        async (tx) => itself(await grantTrial(app, tx, { accountId, planId, actor })),
         async (intent) => ({ status: 201, data: subscriptionView(await getSubscription(app.db, intent)) }),
       )
     },
@@ -135,7 +136,10 @@ function askingRoutes(http: Http, app: BillingApp): void {
         onceContext(app),
         request,
         reply,
-        (tx) => beginCancel(app, tx, { ...target(request.principal, subscription_id), note: reason ?? null }),
+        async (tx) => {
+          const asked = { ...target(request.principal, subscription_id), note: reason ?? null }
+          return itself(await beginCancel(app, tx, asked))
+        },
         async (intent) => ({ status: 200, data: subscriptionView(await finishCancel(app, intent)) }),
       )
     },
@@ -157,7 +161,8 @@ function askingRoutes(http: Http, app: BillingApp): void {
         onceContext(app),
         request,
         reply,
-        (tx) => resumeSubscription(app, tx, target(request.principal, request.body.subscription_id)),
+        async (tx) =>
+          itself(await resumeSubscription(app, tx, target(request.principal, request.body.subscription_id))),
         async (intent) => ({ status: 200, data: subscriptionView(await getSubscription(app.db, intent)) }),
       )
     },
@@ -184,7 +189,10 @@ function askingRoutes(http: Http, app: BillingApp): void {
         onceContext(app),
         request,
         reply,
-        (tx) => beginMethodChange(app, tx, { ...target(request.principal, subscription_id), method }),
+        async (tx) => {
+          const asked = { ...target(request.principal, subscription_id), method }
+          return { intent: await beginMethodChange(app, tx, asked), subject: subscription_id }
+        },
         async (intent) => {
           const { status, subscription } = await finishMethodChange(app, intent)
           return { status, data: subscriptionView(subscription) }
@@ -192,6 +200,11 @@ function askingRoutes(http: Http, app: BillingApp): void {
       )
     },
   )
+}
+
+/** Work that is known by the subscription it is about. */
+function itself(subscriptionId: string): Begun {
+  return { intent: subscriptionId, subject: subscriptionId }
 }
 
 function givenMethod(body: Static<typeof MethodBody>): GivenMethod {

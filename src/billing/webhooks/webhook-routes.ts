@@ -3,15 +3,13 @@ import Type from 'typebox'
 import { envelope, success } from '../../platform/http/answers.ts'
 import { bodyLimits, type Http } from '../../platform/http/http.ts'
 import { refuse } from '../../platform/refusal.ts'
-import { openVault } from '../../platform/vault.ts'
 import type { BillingApp } from '../app.ts'
 import { openInbox } from './inbox-rows.ts'
 import { type Mailroom, receiveHint, receiveWebhook } from './receive-webhook.ts'
 
 /** Where the provider's notifications come in. Their bodies stay raw bytes until the signature is known to be good. */
 export function webhookRoutes(http: Http, app: BillingApp): void {
-  // The log learns the secrets that pass through the service's vault; a body is not one of them and may be large.
-  const mailroom: Mailroom = { inbox: openInbox(app.pool), vault: openVault(app.terms.vaultKeys) }
+  const mailroom: Mailroom = { inbox: openInbox(app.pool), vault: app.quietVault }
   void http.register(async (scope: Http) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))

@@ -3,16 +3,19 @@ import { isDatabaseUnavailable, isRefusedByServer } from '../database-errors.ts'
 import type { Db, Tx } from '../db.ts'
 import {
   type Answer,
+  answerErased,
+  type Begun,
   endLease,
-  fingerprintsOf,
   type IdempotencyTables,
+  type Kept,
   keepAnswer,
   type OnceKey,
   once,
+  onceKeyOf,
   readKey,
 } from '../idempotency.ts'
 import { Refusal } from '../refusal.ts'
-import type { VaultKey } from '../vault.ts'
+import type { Vault } from '../vault.ts'
 import { envelope, errorAnswer } from './answers.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
 
@@ -21,7 +24,10 @@ export type OnceContext<T> = {
   now: Date
   /** How long a first request may run before a repeat takes over. */
   leaseMs: number
-  keys: readonly [VaultKey, ...VaultKey[]]
+  /** Seals the answers that are kept. */
+  vault: Vault
+  /** The installation's own, for hashes of keys and bodies. */
+  fingerprintKey: Buffer
 }
 
 /**
@@ -32,31 +38,32 @@ export async function answerOnce<T extends IdempotencyTables>(
   context: OnceContext<T>,
   request: FastifyRequest,
   reply: FastifyReply,
-  begin: (tx: Tx<T>) => Promise<string>,
+  begin: (tx: Tx<T>) => Promise<Begun>,
   finish: (intent: string) => Promise<{ status: number; data: unknown }>,
 ): Promise<never> {
   const key = readKey(request.headers['idempotency-key'])
   // From here on the intent may be there, whatever becomes of the connection that commits it.
   let begun = false
   const beginKnowingly = async (tx: Tx<T>) => {
-    const intent = await begin(tx)
+    const recorded = await begin(tx)
     begun = true
-    return intent
+    return recorded
   }
-  let recorded = false
-  const finishRecorded = (intent: string) => {
-    recorded = true
+  let committed = false
+  const finishCommitted = (intent: string) => {
+    committed = true
     return finish(intent)
   }
-  const use: OnceKey | undefined = key === undefined ? undefined : onceKey(context, request, key)
+  const use: OnceKey | undefined =
+    key === undefined ? undefined : onceKeyOf(context.fingerprintKey, scopeOf(request), key, request.body)
   try {
-    if (use) return await answerUnderKey(context, use, request, reply, beginKnowingly, finishRecorded)
-    const intent = await context.db.transaction().execute(beginKnowingly)
-    const { status, data } = await finishRecorded(intent)
+    if (use) return await answerUnderKey(context, use, request, reply, beginKnowingly, finishCommitted)
+    const { intent } = await context.db.transaction().execute(beginKnowingly)
+    const { status, data } = await finishCommitted(intent)
     return sent(reply.code(status).send(envelope(data)))
   } catch (error) {
     // A commit that the server refused is no doubt: nothing is there.
-    const undone = !recorded && isRefusedByServer(error)
+    const undone = !committed && isRefusedByServer(error)
     throw begun && !undone ? unknownIfAway(error) : error
   }
 }
@@ -65,58 +72,57 @@ function unknownIfAway(error: unknown): unknown {
   return isDatabaseUnavailable(error) ? new OutcomeUnknown({ cause: error }) : error
 }
 
-function onceKey<T>(context: OnceContext<T>, request: FastifyRequest, key: string): OnceKey {
-  return { scope: scopeOf(request), key, fingerprints: fingerprintsOf(context.keys, request.body) }
-}
-
 async function answerUnderKey<T extends IdempotencyTables>(
   context: OnceContext<T>,
   use: OnceKey,
   request: FastifyRequest,
   reply: FastifyReply,
-  begin: (tx: Tx<T>) => Promise<string>,
+  begin: (tx: Tx<T>) => Promise<Begun>,
   finish: (intent: string) => Promise<{ status: number; data: unknown }>,
 ): Promise<never> {
   const claim = await context.db
     .transaction()
-    .execute((tx) => once(tx, use, context.now, context.leaseMs, () => begin(tx)))
+    .execute((tx) => once(tx, context.vault, use, context.now, context.leaseMs, () => begin(tx)))
   if (claim.kind === 'replay') {
     reply.header('idempotent-replayed', 'true')
     return sent(sendBytes(reply, claim.answer))
   }
-  const answer = await finishOnce(context.db, use, request, reply, () => finish(claim.intent)).catch(
-    (error) => {
+  const { intent } = claim
+  const { answer, kept } = await finishOnce(context, use, intent, request, reply, () => finish(intent)).catch(
+    async (error) => {
+      // Nobody knows what was done; the recorded work stays, and the next repeat goes on with it.
+      await endLease(context.db, use, intent).catch(() => {})
       throw unknownIfAway(error)
     },
   )
-  if (claim.kind === 'continue') reply.header('idempotent-replayed', 'true')
-  return sent(sendBytes(reply, answer))
+  // Whoever asked first is told what it asked for; the erasure came later.
+  if (kept.kind === 'erased' && claim.kind !== 'first') throw answerErased(answer.status, kept.subject)
+  if (claim.kind === 'continue' || kept.kind === 'other') reply.header('idempotent-replayed', 'true')
+  return sent(sendBytes(reply, kept.kind === 'other' ? kept.answer : answer))
 }
 
+/** Finishes the work and keeps what it came to, before anybody is told. */
 async function finishOnce<T extends IdempotencyTables>(
-  db: Db<T>,
+  { db, vault }: OnceContext<T>,
   use: OnceKey,
+  intent: string,
   request: FastifyRequest,
   reply: FastifyReply,
   finish: () => Promise<{ status: number; data: unknown }>,
-): Promise<Answer> {
-  try {
-    const { status, data } = await finish()
-    const answer = { status, body: Buffer.from(reply.code(status).serialize(envelope(data)) as string) }
-    await keepAnswer(db, use, answer)
-    return answer
-  } catch (error) {
-    if (!(error instanceof Refusal)) {
-      // Nobody knows what was done; the recorded work stays, and the next repeat goes on with it.
-      await endLease(db, use).catch(() => {})
-      throw error
-    }
-    const { status, headers, body } = errorAnswer(error, request.id)
-    const answer = { status, body: Buffer.from(JSON.stringify(body)) }
-    await keepAnswer(db, use, answer)
-    reply.headers(headers)
-    return answer
-  }
+): Promise<{ answer: Answer; kept: Kept }> {
+  const answer = await finish().then(
+    ({ status, data }) => ({
+      status,
+      body: Buffer.from(reply.code(status).serialize(envelope(data)) as string),
+    }),
+    (error) => {
+      if (!(error instanceof Refusal)) throw error
+      const { status, headers, body } = errorAnswer(error, request.id)
+      reply.headers(headers)
+      return { status, body: Buffer.from(JSON.stringify(body)) }
+    },
+  )
+  return { answer, kept: await keepAnswer(db, vault, use, intent, answer) }
 }
 
 /** Tokens of one binding share their keys, so that a rotated token still finds its retry. */
