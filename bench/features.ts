@@ -24,8 +24,8 @@ export async function bench(): Promise<BenchResult[]> {
              100, 'https://shop.example/' || k.id % 7, d
       from generate_series('2026-01-01'::date, '2026-01-01'::date + ${DAYS - 1}, '1 day') d, batch.keyword k`)
     await stage.db.query(`
-      insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
-      select key, 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
+      insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, at_month_end, updated_at)
+      select key, 'naver', m::date, 1000, 1000, 1000, 'reported', 30, 1000, now()
       from batch.keyword, generate_series('2025-01-01'::date, '2026-09-01', '1 month') m`)
     await stage.db.query('analyze')
     const reading = await secondsOf(() => readHistory(openDb(pool)))

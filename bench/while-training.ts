@@ -63,8 +63,8 @@ async function fill(stage: Stage): Promise<void> {
            greatest(1, (20 + k.id % 60 + 15 * sin(extract(doy from d) / (3 + k.id % 11)) + 6 * (random() - 0.5))::int), 100, d
     from generate_series('2026-01-01'::date, '2026-07-19'::date, '1 day') d, batch.keyword k`)
   await stage.db.query(`
-    insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
-    select key, 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
+    insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, at_month_end, updated_at)
+    select key, 'naver', m::date, 1000, 1000, 1000, 'reported', 30, 1000, now()
     from batch.keyword, generate_series('2025-08-01'::date, '2026-07-01', '1 month') m`)
   await stage.db.query('analyze')
 }

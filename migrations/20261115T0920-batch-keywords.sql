@@ -22,6 +22,8 @@ create table batch.monthly_volume (
   volume_max     bigint not null,
   quality        text not null check (quality in ('reported', 'measured', 'estimated')),
   days_observed  integer not null check (days_observed between 0 and 31),
+  -- What was known of it on the day the month ended, for features of later days; null: too little to go by.
+  at_month_end   double precision check (at_month_end >= 0),
   updated_at     timestamptz not null,
   primary key (key, source, month),
   check (volume_min <= volume_max and (volume is null or volume between volume_min and volume_max))

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import Type from 'typebox'
@@ -13,6 +12,7 @@ import { openDb } from './platform/db.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
 import { countJobs } from './platform/queue.ts'
+import { release } from './platform/release.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
 
 /** Builds the whole API on an app: both areas, health, metrics and docs. It does not listen yet. */
@@ -104,9 +104,7 @@ async function measure(app: App): Promise<void> {
   }
 }
 
-export const version: string = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
-).version
+export const version = release
 
 /** `/openapi.json` and a page to browse it, served from this process alone. */
 async function mountDocs(http: Http): Promise<void> {

@@ -50,6 +50,7 @@ export type BatchTables = {
     volume_max: bigint
     quality: 'reported' | 'measured' | 'estimated'
     days_observed: number
+    at_month_end: number | null
     updated_at: Date
   }
   'batch.import_progress': {

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { removeKeywords } from '../../src/batch/keywords/remove-keywords.ts'
+import { columnOf, featuresOf } from '../../src/batch/training/features.ts'
 import { dayName } from '../../src/batch/training/history.ts'
 import { readHistory } from '../../src/batch/training/history-rows.ts'
 import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
@@ -73,11 +74,36 @@ test('usable ranks come series by series, each in day order; failed checks are n
   expect(first).not.toBe(third)
 })
 
-test('volumes end before the month of the last rank; a bound counts as its middle, and the first source speaks', async () => {
+test('volumes end before the month of the last rank, source by source; a bound counts as its middle', async () => {
   const { history } = await read()
-  expect([...history.volumeStarts]).toEqual([0, 0, 2])
-  expect([...history.volumeMonths]).toEqual([2029 * 12 + 11, 2030 * 12])
-  expect([...history.volumes]).toEqual([200, 4.5])
+  // Hats have none; of shoes google told one month and naver two.
+  expect([...history.sourceStarts]).toEqual([0, 0, 2])
+  expect([...history.volumeStarts]).toEqual([0, 1, 3])
+  expect([...history.volumeMonths]).toEqual([2029 * 12 + 11, 2029 * 12 + 11, 2030 * 12])
+  expect([...history.volumes]).toEqual([200, 300, 4.5])
+})
+
+test('an observation dated after a day changes neither its features nor the snapshot up to it', async () => {
+  const window = (day: string, volume: number) => ({
+    keyword: 'hats',
+    source: 'naver',
+    kind: 'rolling_30d' as const,
+    day,
+    volume,
+  })
+  const featuresOn = async (until: string) => {
+    const { history, sha256 } = await read(until)
+    const every = history.days.map((_, at) => at)
+    return { columns: featuresOf(history, every, every), sha256 }
+  }
+  await recordVolumes(world.app.batch, [window('2030-01-28', 3000)])
+  await aggregateVolumes(world.app.batch)
+  const before = await featuresOn('2030-02-02')
+  expect(before.columns[columnOf.volume]![0]).toBeCloseTo(Math.log1p(3100))
+  // It covers days of January, and nobody knew it in the first days of February.
+  await recordVolumes(world.app.batch, [window('2030-02-13', 90_000)])
+  await aggregateVolumes(world.app.batch)
+  expect(await featuresOn('2030-02-02')).toEqual(before)
 })
 
 test('the hash stands for the rows: the same until one of them changes, and for the past also then', async () => {

@@ -46,6 +46,7 @@ describe('a first model', { timeout: 120_000 }, () => {
         'features',
         'data',
         'metrics',
+        'rivals',
         'gate',
         'calibration',
         'artifact',
@@ -86,11 +87,40 @@ describe('a first model', { timeout: 120_000 }, () => {
       'candidate',
       'active',
     ])
-    const { holdout, baseline_prior, active_same_holdout } = model.metrics
+    const { holdout, baseline_prior, baseline_naive, active_same_holdout } = model.metrics
     expect(baseline_prior.log_loss - holdout.log_loss).toBeGreaterThanOrEqual(0.002)
+    expect(baseline_naive.log_loss - holdout.log_loss).toBeGreaterThanOrEqual(0.002)
     expect(active_same_holdout).toBeNull()
+    expect(holdout).toEqual({
+      examples: expect.any(Number),
+      log_loss: expect.any(Number),
+      accuracy: expect.any(Number),
+      auc_ovr: expect.any(Number),
+      auc_rise_fall: expect.any(Number),
+      calibration_error: expect.any(Number),
+      reliability: expect.any(Array),
+      ranked: { examples: expect.any(Number), log_loss: expect.any(Number) },
+    })
+    const counted = holdout.reliability.reduce(
+      (sum: number, { examples }: { examples: number }) => sum + examples,
+      0,
+    )
+    expect(counted).toBe(holdout.examples)
+    // The best of the three rules speaks, on all rows and on ranked ones.
+    const { rules } = baseline_naive
+    expect(rules.map(({ rule }: { rule: string }) => rule)).toEqual([
+      'last_move',
+      'week_slope',
+      'distance_from_mean',
+    ])
+    const losses = rules.map(({ log_loss }: { log_loss: number }) => log_loss)
+    expect(baseline_naive.log_loss).toBe(Math.min(...losses))
+    expect(baseline_naive.ranked.log_loss - holdout.ranked.log_loss).toBeGreaterThanOrEqual(0.002)
     expect(model.gate.checks.map(({ name }: { name: string }) => name)).toEqual([
       'beats_class_shares',
+      'beats_naive_rule',
+      'beats_class_shares_ranked',
+      'beats_naive_rule_ranked',
       'calibrated',
     ])
     const rows = await world.query(`select count(*)::int as count from batch.rank where status <> 'failed'`)

@@ -27,18 +27,29 @@ export type Manifest = {
     first_day: string
     last_day: string
     holdout_from: string
+    /** Stands for all that was read; of its two parts, the ranks and the volumes. */
     snapshot_sha256: string
+    ranks_sha256: string
+    volumes_sha256: string
   }
   metrics: {
-    holdout: Figures
-    baseline_prior: Figures
-    active_same_holdout: Figures | null
+    holdout: JudgedFigures
+    baseline_prior: JudgedFigures
+    baseline_naive: NaiveFigures
+    active_same_holdout: JudgedFigures | null
     rungs: RungFigures[]
   }
+  /** What anybody could say without a model, learnt from the same rows: live quality is held against it. */
+  rivals: { class_shares: number[]; naive: { rule: string; shares: number[][] } }
   gate: {
     decision: 'promote' | 'reject' | 'fall_back'
     checks: Record<string, unknown>[]
+    /** Checks for which the hold-out has too few rows. */
+    not_applied: string[]
+    /** The active model at that time; null: there was none. */
     compared_with: string | null
+    /** Why the active model could not be compared with; null: it could, or there was none. */
+    not_comparable: string | null
   }
   calibration: { method: 'temperature' | 'none'; temperature: number; error: number; limit: number }
   artifact: { bytes: number; sha256: string; format: string }
@@ -51,7 +62,30 @@ export type Figures = {
   log_loss: number
   accuracy: number
   auc_ovr: number | null
+  auc_rise_fall: number | null
   calibration_error: number
+  /** Rows by the probability of their most probable class, and how often it came. */
+  reliability: {
+    from: number
+    to: number
+    examples: number
+    mean_probability: number
+    hit_share: number
+  }[]
+}
+
+/** The loss on rows that were ranked at both ends; null without any. */
+export type RankedLoss = { examples: number; log_loss: number | null }
+
+export type JudgedFigures = Figures & { ranked: RankedLoss }
+
+/** The best of the naive rules, on all rows and on ranked ones, and every one of them. */
+export type NaiveFigures = {
+  rule: string
+  examples: number
+  log_loss: number
+  ranked: RankedLoss & { rule: string }
+  rules: { rule: string; log_loss: number; ranked_log_loss: number | null }[]
 }
 
 export type RungFigures = { name: string; validation_log_loss: number | null; holdout: Figures }
@@ -76,7 +110,7 @@ export type Samples = { rows: (number | null)[][]; probabilities: number[][] }
 
 /** The manifest as callers and files have it. */
 export function renderManifest(model: RegisteredModel, renderInstant: (at: Date) => string) {
-  const { algorithm, label, features, data, metrics, gate, calibration, artifact, environment } =
+  const { algorithm, label, features, data, metrics, rivals, gate, calibration, artifact, environment } =
     model.manifest
   return {
     model_id: model.id,
@@ -93,6 +127,7 @@ export function renderManifest(model: RegisteredModel, renderInstant: (at: Date)
     features: [...features],
     data,
     metrics,
+    rivals,
     gate,
     calibration,
     artifact,

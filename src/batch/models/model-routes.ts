@@ -25,7 +25,10 @@ const ModelBody = Type.Object({
   label: Part('What is told apart, and how far ahead'),
   features: Type.Array(Type.String()),
   data: Part('The rows it was made from, with the hash that tells whether they are still the same'),
-  metrics: Part('On the hold-out: this model, class shares, and the model that was active'),
+  metrics: Part(
+    'On the hold-out: this model, class shares, the best naive rule, and the model that was active; each also on the rows that were ranked at both ends',
+  ),
+  rivals: Part('What anybody could say without a model: class shares, and the best naive rule’s'),
   gate: Part('Whether it may be used, and every check of that'),
   calibration: Part('How probabilities were corrected'),
   artifact: Part('Size, hash and format of the stored bytes'),

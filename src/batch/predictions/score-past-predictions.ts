@@ -1,8 +1,8 @@
 import type { BatchApp } from '../app.ts'
 import { classes } from '../models/manifest.ts'
-import { dayName, dayOrdinal, type History, type SeriesName, spanOf } from '../training/history.ts'
+import { calendarOf, dayName, dayOrdinal, type History, type SeriesName } from '../training/history.ts'
 import type { StoredHistory } from '../training/history-rows.ts'
-import { labelOf } from '../training/label.ts'
+import { moveOf } from '../training/label.ts'
 import { rowLoss } from '../training/loss.ts'
 import {
   forgetPredictions,
@@ -24,13 +24,13 @@ export async function scorePastPredictions(
   app: BatchApp,
   { history, series }: StoredHistory,
 ): Promise<number> {
-  const span = spanOf(history)
-  if (!span) return 0
+  const lastDay = calendarOf(history)?.days.at(-1)
+  if (lastDay === undefined) return 0
   const places = new Map(series.map((name, at) => [nameOf(name), at]))
   let scored = 0
   let after: OpenPrediction | undefined
   do {
-    const open = await listOpenPredictions(app.db, dayName(span.lastDay), after, pageSize)
+    const open = await listOpenPredictions(app.db, dayName(lastDay), after, pageSize)
     const outcomes = open.flatMap((one) => outcomeOf(history, places.get(nameOf(one)), one) ?? [])
     if (outcomes.length > 0) {
       await app.db.transaction().execute(async (tx) => {
@@ -41,7 +41,7 @@ export async function scorePastPredictions(
     scored += outcomes.length
     after = open.length < pageSize ? undefined : open.at(-1)
   } while (after)
-  await app.db.transaction().execute((tx) => forgetPredictions(tx, dayName(span.lastDay - patienceDays)))
+  await app.db.transaction().execute((tx) => forgetPredictions(tx, dayName(lastDay - patienceDays)))
   return scored
 }
 
@@ -56,10 +56,10 @@ function outcomeOf(
 ): Outcome | undefined {
   if (series === undefined) return undefined
   const at = findDay(history, series, dayOrdinal(prediction.day))
-  const label = at === undefined ? undefined : labelOf(history, series, at, prediction.horizonDays)
-  if (label === undefined) return undefined
+  const move = at === undefined ? undefined : moveOf(history, series, at, prediction.horizonDays)
+  if (!move) return undefined
   const { workspaceId, keywordId, day, probabilities } = prediction
-  return { workspaceId, keywordId, day, loss: rowLoss(probabilities[classes[label]!]) }
+  return { workspaceId, keywordId, day, loss: rowLoss(probabilities[classes[move.label]!]) }
 }
 
 function findDay({ starts, days }: History, series: number, day: number): number | undefined {

@@ -7,6 +7,8 @@ export type Examples = {
   columns: Float32Array[]
   /** The class of each row, 0 … classes − 1. */
   labels: Uint8Array
+  /** 1 where the keyword was visible at both ends of its move, so that telling found from not found is no merit; absent: everywhere. */
+  ranked?: Uint8Array
   /** The ordinal day of each row, ascending. */
   days: Int32Array
   /** The keyword of each row, as a dense index. */
@@ -17,6 +19,7 @@ export function sliceExamples(examples: Examples, from: number, to: number): Exa
   return {
     columns: examples.columns.map((column) => column.subarray(from, to)),
     labels: examples.labels.subarray(from, to),
+    ...(examples.ranked && { ranked: examples.ranked.subarray(from, to) }),
     days: examples.days.subarray(from, to),
     groups: examples.groups.subarray(from, to),
   }

@@ -1,6 +1,6 @@
 import type { Examples } from './examples.ts'
-import { type History, monthOf, type Span, spanOf } from './history.ts'
-import { horizonFor, labelOf, medianPlace } from './label.ts'
+import { type Calendar, calendarOf, type History, monthOf, placeDownTo, spanOf } from './history.ts'
+import { horizonFor, medianPlace, moveOf } from './label.ts'
 
 /**
  * What is known of a series on a day. Places count by their logarithm: from 2 to 3 is as far as from 20 to 30. A lower
@@ -36,35 +36,49 @@ export const featureNames = [
   'volume_change',
 ] as const
 
+export type FeatureName = (typeof featureNames)[number]
+
+/** The column of each feature. */
+export const columnOf = Object.fromEntries(featureNames.map((name, column) => [name, column])) as Record<
+  FeatureName,
+  number
+>
+
 /** Ranks older than this tell nothing. */
 const windowDays = 28
 /** The median that a rank is compared with is taken over so many days. */
 const medianDays = 3
 
-/** Every rank whose outcome is known, as an example, in day order. */
+/** Every rank whose outcome is known, as an example, in day order. Strays before the history begins are none. */
 export function examplesOf(history: History, horizonDays: number): Examples {
   const { starts, days, keywords } = history
+  const firstDay = spanOf(history)?.firstDay ?? 0
   const observations: number[] = []
   const labels: number[] = []
+  const ranked: number[] = []
   const groups: number[] = []
   for (let series = 0; series + 1 < starts.length; series++) {
     for (let at = starts[series]!; at < starts[series + 1]!; at++) {
-      const label = labelOf(history, series, at, horizonDays)
-      if (label === undefined) continue
+      if (days[at]! < firstDay) continue
+      const move = moveOf(history, series, at, horizonDays)
+      if (!move) continue
       observations.push(at)
-      labels.push(label)
+      labels.push(move.label)
+      ranked.push(move.ranked ? 1 : 0)
       groups.push(keywords[series]!)
     }
   }
   const rows = dayOrder(Int32Array.from(observations, (at) => days[at]!))
   const sorted = {
     labels: new Uint8Array(rows.length),
+    ranked: new Uint8Array(rows.length),
     days: new Int32Array(rows.length),
     groups: new Int32Array(rows.length),
   }
   for (let i = 0; i < rows.length; i++) {
     const row = rows[i]!
     sorted.labels[row] = labels[i]!
+    sorted.ranked[row] = ranked[i]!
     sorted.days[row] = days[observations[i]!]!
     sorted.groups[row] = groups[i]!
   }
@@ -88,26 +102,29 @@ function dayOrder(days: Int32Array): Int32Array {
 
 /**
  * The features of some ranks, given in the order of the history; each goes into the row named beside it. Nothing later
- * than a rank's own day is looked at, of its series or of any other.
+ * than a rank's own day is looked at, of its series, of any other or of volumes. Training and prediction both come here,
+ * so a feature cannot mean two things.
  */
 export function featuresOf(history: History, observations: Int32Array, rows: Int32Array): Float32Array[] {
   const columns = featureNames.map(() => new Float32Array(observations.length))
-  const span = spanOf(history)
-  if (!span) return columns
-  const logs = Float64Array.from(history.places, (place) => Math.log(Math.abs(place)))
-  const market = meanChanges(history, logs, span, 0, history.starts.length - 1)
+  const calendar = calendarOf(history)
+  if (!calendar) return columns
+  const market = meanChanges(history, calendar, 0, history.starts.length - 1)
+  const volumes = openVolumes(history)
   const row = new Float64Array(featureNames.length)
   let next = 0
   for (let from = 0; from + 1 < history.starts.length && next < observations.length; ) {
     const to = endOfSite(history, from)
     // A site without a rank to describe is passed over.
     if (observations[next]! < history.starts[to]!) {
-      const site = meanChanges(history, logs, span, from, to)
+      const site = meanChanges(history, calendar, from, to)
       for (let series = from; series < to; series++) {
         const end = history.starts[series + 1]!
         for (; next < observations.length && observations[next]! < end; next++) {
-          describe(history, logs, series, observations[next]!, row)
-          describeSurroundings(history, series, observations[next]!, site, market, span, row)
+          const at = observations[next]!
+          describe(history, series, at, row)
+          describeSurroundings(history.days[at]!, calendar, site, market, row)
+          volumes.describe(history.keywords[series]!, history.days[at]!, row)
           for (let feature = 0; feature < row.length; feature++)
             columns[feature]![rows[next]!] = row[feature]!
         }
@@ -127,21 +144,18 @@ function endOfSite({ sites }: History, from: number): number {
 /** Two checks further apart than this say nothing about the change of a day. */
 const widestGap = 3
 
-/** By how much ranks changed from the check before, on each day of the span, as a mean over some series. */
-function meanChanges(
-  { starts, days }: History,
-  logs: Float64Array,
-  { firstDay, lastDay }: Span,
-  from: number,
-  to: number,
-): Float64Array {
-  const sums = new Float64Array(lastDay - firstDay + 1)
+/** By how much ranks changed from the check before, on each day of the calendar, as a mean over some series. */
+function meanChanges(history: History, calendar: Calendar, from: number, to: number): Float64Array {
+  const { starts, days } = history
+  const sums = new Float64Array(calendar.days.length)
   const counts = new Int32Array(sums.length)
   for (let series = from; series < to; series++) {
     for (let at = starts[series]! + 1; at < starts[series + 1]!; at++) {
       if (days[at]! - days[at - 1]! > widestGap) continue
-      const day = days[at]! - firstDay
-      sums[day]! += logs[at]! - logs[at - 1]!
+      const change = changeAt(history, at)
+      if (Number.isNaN(change)) continue
+      const day = calendar.placeOf(days[at]!)
+      sums[day]! += change
       counts[day]!++
     }
   }
@@ -150,27 +164,44 @@ function meanChanges(
   return sums
 }
 
+/** The change from the check before, at the shallower depth of both. NaN: it went on below that depth, unseen. */
+function changeAt(history: History, at: number): number {
+  const { places, depths } = history
+  const depth = Math.min(depths[at]!, depths[at - 1]!)
+  const [now, before] = [placeDownTo(history, at, depth), placeDownTo(history, at - 1, depth)]
+  if (now > depth && before > depth && (places[at]! > depth || places[at - 1]! > depth)) return Number.NaN
+  return logs[now]! - logs[before]!
+}
+
+/** Logarithms of all places there are, one beyond the deepest search included. */
+const logs = Float64Array.from({ length: 32_768 }, (_, place) => Math.log(place))
+
 const lags = [
-  { days: 1, oldest: 3 },
-  { days: 3, oldest: 6 },
-  { days: 7, oldest: 10 },
-  { days: 14, oldest: 18 },
+  { days: 1, oldest: 3, column: columnOf.change_1 },
+  { days: 3, oldest: 6, column: columnOf.change_3 },
+  { days: 7, oldest: 10, column: columnOf.change_7 },
+  { days: 14, oldest: 18, column: columnOf.change_14 },
 ] as const
 
-/** What the series itself tells, from the last 28 days. */
-function describe(history: History, logs: Float64Array, series: number, at: number, row: Float64Array): void {
-  const { starts, days, places, urls } = history
+/**
+ * What the series itself tells, from the last 28 days, looked at as deep as today's search went: a rank that an earlier,
+ * deeper search found below counts as not seen, and an earlier, shallower search without a find tells nothing.
+ */
+function describe(history: History, series: number, at: number, row: Float64Array): void {
+  const { starts, days, places, depths, urls } = history
   const first = starts[series]!
   const today = days[at]!
-  const now = logs[at]!
-  row[0] = now
-  for (let lag = 0; lag < lags.length; lag++) row[1 + lag] = Number.NaN
+  const depth = depths[at]!
+  const now = logs[placeDownTo(history, at, depth)]!
+  row[columnOf.place] = now
+  for (const lag of lags) row[lag.column] = Number.NaN
 
   const week = openMoments()
   const month = openMoments()
   let lag = 0
   let best = now
   let worst = now
+  let checks = 0
   let topTen = 0
   let notFound = 0
   let urlChanges = 0
@@ -178,15 +209,7 @@ function describe(history: History, logs: Float64Array, series: number, at: numb
   for (let i = at; i >= first; i--) {
     const age = today - days[i]!
     if (age >= windowDays) break
-    const log = logs[i]!
-    while (lag < lags.length && age >= lags[lag]!.days) {
-      if (age <= lags[lag]!.oldest) row[1 + lag] = now - log
-      lag++
-    }
-    if (age < 7) addMoment(week, -age, log)
-    addMoment(month, -age, log)
-    if (log < best) best = log
-    if (log > worst) worst = log
+    checks++
     const place = places[i]!
     if (place < 0) notFound++
     else if (place <= 10) topTen++
@@ -194,71 +217,106 @@ function describe(history: History, logs: Float64Array, series: number, at: numb
       urlChanges++
       if (Number.isNaN(sinceUrlChange)) sinceUrlChange = age
     }
+    const seen = placeDownTo(history, i, depth)
+    if (Number.isNaN(seen)) continue
+    const log = logs[seen]!
+    while (lag < lags.length && age >= lags[lag]!.days) {
+      if (age <= lags[lag]!.oldest) row[lags[lag]!.column] = now - log
+      lag++
+    }
+    if (age < 7) addMoment(week, -age, log)
+    addMoment(month, -age, log)
+    if (log < best) best = log
+    if (log > worst) worst = log
   }
-  row[5] = now - week.sum / week.count
-  row[6] = now - month.sum / month.count
-  row[7] = slopeOf(week)
-  row[8] = slopeOf(month)
-  row[9] = spreadOf(week)
-  row[10] = spreadOf(month)
-  row[11] = now - best
-  row[12] = worst - now
-  row[13] = now - Math.log(medianPlace(history, first, at, today - medianDays))
-  row[14] = topTen / month.count
-  row[15] = notFound / month.count
-  row[16] = month.count
-  row[17] = at > first ? Math.min(windowDays, today - days[at - 1]!) : Number.NaN
-  row[18] = urlChanges
-  row[19] = sinceUrlChange
+  row[columnOf.deviation_7] = now - week.sum / week.count
+  row[columnOf.deviation_28] = now - month.sum / month.count
+  row[columnOf.slope_7] = slopeOf(week)
+  row[columnOf.slope_28] = slopeOf(month)
+  row[columnOf.spread_7] = spreadOf(week)
+  row[columnOf.spread_28] = spreadOf(month)
+  row[columnOf.behind_best_28] = now - best
+  row[columnOf.ahead_of_worst_28] = worst - now
+  row[columnOf.behind_median] =
+    now - Math.log(medianPlace(history, series, at, [today - medianDays + 1, today], depth))
+  row[columnOf.top_ten_share_28] = topTen / checks
+  row[columnOf.not_found_share_28] = notFound / checks
+  row[columnOf.checks_28] = checks
+  row[columnOf.days_since_check] = at > first ? Math.min(windowDays, today - days[at - 1]!) : Number.NaN
+  row[columnOf.url_changes_28] = urlChanges
+  row[columnOf.days_since_url_change] = sinceUrlChange
 }
 
 const angle = (2 * Math.PI) / 7
 const weekdaySin = Float64Array.from({ length: 7 }, (_, day) => Math.sin(angle * day))
 const weekdayCos = Float64Array.from({ length: 7 }, (_, day) => Math.cos(angle * day))
 
-/** What the day, the site, the market and the searchers tell. */
+/** What the day, the site and the market tell. */
 function describeSurroundings(
-  history: History,
-  series: number,
-  at: number,
+  today: number,
+  calendar: Calendar,
   site: Float64Array,
   market: Float64Array,
-  span: Span,
   row: Float64Array,
 ): void {
-  const today = history.days[at]!
-  const day = today - span.firstDay
   const weekday = ((today % 7) + 7) % 7
-  row[20] = weekdaySin[weekday]!
-  row[21] = weekdayCos[weekday]!
-  row[22] = site[day]!
+  row[columnOf.weekday_sin] = weekdaySin[weekday]!
+  row[columnOf.weekday_cos] = weekdayCos[weekday]!
+  const day = calendar.placeOf(today)
+  row[columnOf.site_change_1] = site[day]!
   let sum = 0
-  for (let i = Math.max(0, day - 6); i <= day; i++) if (!Number.isNaN(site[i]!)) sum += site[i]!
-  row[23] = sum
-  row[24] = market[day]!
-  describeVolume(history, history.keywords[series]!, monthOf(today), row)
+  for (let i = day; i >= 0 && calendar.days[i]! > today - 7; i--) if (!Number.isNaN(site[i]!)) sum += site[i]!
+  row[columnOf.site_change_7] = sum
+  row[columnOf.market_change_1] = market[day]!
 }
 
-/** Volumes of the months before this one: the running month is not known before it ends. */
-function describeVolume(
-  { volumeStarts, volumeMonths, volumes }: History,
-  keyword: number,
-  month: number,
-  row: Float64Array,
-): void {
-  const first = volumeStarts[keyword]!
-  let last = volumeStarts[keyword + 1]! - 1
-  while (last >= first && volumeMonths[last]! >= month) last--
-  if (last < first || volumeMonths[last]! < month - 3) {
-    row[25] = row[26] = Number.NaN
-    return
+/** A volume older than so many months is not known any more; a change is against the mean of as many before. */
+const volumeMonths = 3
+
+/**
+ * Tells the volumes of the months before a day's own, which is not known before it ends, by one source: the one that
+ * has told most months by then, of several the first by name. Ranks come series by series and day by day, so the
+ * last answer mostly holds again.
+ */
+function openVolumes(history: History) {
+  const { sourceStarts, volumeStarts, volumes } = history
+  let told = { keyword: -1, month: -1, volume: Number.NaN, change: Number.NaN }
+
+  function tell(keyword: number, month: number): typeof told {
+    let last = -1
+    let most = 0
+    for (let source = sourceStarts[keyword]!; source < sourceStarts[keyword + 1]!; source++) {
+      const newest = lastBefore(history, source, month)
+      const count = newest + 1 - volumeStarts[source]!
+      if (count <= most || history.volumeMonths[newest]! < month - volumeMonths) continue
+      last = newest
+      most = count
+    }
+    if (last < 0) return { keyword, month, volume: Number.NaN, change: Number.NaN }
+    const volume = Math.log1p(volumes[last]!)
+    let sum = 0
+    let count = 0
+    const oldest = history.volumeMonths[last]! - volumeMonths
+    for (let at = last - 1; at > last - most && history.volumeMonths[at]! >= oldest; at--, count++)
+      sum += volumes[at]!
+    return { keyword, month, volume, change: count === 0 ? Number.NaN : volume - Math.log1p(sum / count) }
   }
-  row[25] = Math.log1p(volumes[last]!)
-  let sum = 0
-  let count = 0
-  for (let at = last - 1; at >= first && volumeMonths[at]! >= volumeMonths[last]! - 3; at--, count++)
-    sum += volumes[at]!
-  row[26] = count === 0 ? Number.NaN : row[25]! - Math.log1p(sum / count)
+
+  return {
+    describe(keyword: number, today: number, row: Float64Array): void {
+      const month = monthOf(today)
+      if (keyword !== told.keyword || month !== told.month) told = tell(keyword, month)
+      row[columnOf.volume] = told.volume
+      row[columnOf.volume_change] = told.change
+    },
+  }
+}
+
+/** The place of a source's newest volume of a month before the one given. */
+function lastBefore({ volumeStarts, volumeMonths }: History, source: number, month: number): number {
+  let last = volumeStarts[source + 1]! - 1
+  while (last >= volumeStarts[source]! && volumeMonths[last]! >= month) last--
+  return last
 }
 
 type Moments = {

@@ -1,20 +1,22 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { BatchDb, BatchTx } from '../app.ts'
-import { type History, monthOf, type SeriesName, spanOf } from './history.ts'
+import { calendarOf, type History, monthOf, type SeriesName } from './history.ts'
 
 export type StoredHistory = {
   history: History
   series: SeriesName[]
   /** Stands for everything that was read: the same rows give the same hash. */
   sha256: string
+  /** The same of the ranks and of the volumes alone, to tell which of them changed. */
+  parts: { ranksSha256: string; volumesSha256: string }
 }
 
 const seriesPerFetch = 1_000
-const bytesPerRank = 10
+const bytesPerRank = 12
 
 /**
- * Reads all usable ranks and the monthly volumes known by their last day, as of one moment. PostgreSQL packs each
+ * Reads all usable ranks up to a day and the monthly volumes known by then, as of one moment. PostgreSQL packs each
  * series into one value, so that a million rows do not become a million objects, and leaves the days to be put in
  * order here: it would sort all rows by six columns, we sort some hundred numbers that mostly stand right already.
  */
@@ -28,11 +30,12 @@ export async function readHistory(db: BatchDb, until?: string): Promise<StoredHi
       await sql`set local work_mem = '64MB'`.execute(tx)
       // All of it is read, so walking an index row by row would be the long way round.
       await sql`set local enable_indexscan = off`.execute(tx)
-      const hash = createHash('sha256')
-      const ranks = await readRanks(tx, until, hash)
-      const span = spanOf(ranks.history)
-      const volumes = await readVolumes(tx, ranks.keys, span && monthOf(span.lastDay), hash)
-      return { history: { ...ranks.history, ...volumes }, series: ranks.series, sha256: hash.digest('hex') }
+      const ranks = await readRanks(tx, until)
+      const lastDay = calendarOf(ranks.history)?.days.at(-1)
+      const volumes = await readVolumes(tx, ranks.keys, lastDay === undefined ? undefined : monthOf(lastDay))
+      const parts = { ranksSha256: ranks.sha256, volumesSha256: volumes.sha256 }
+      const sha256 = createHash('sha256').update(parts.ranksSha256).update(parts.volumesSha256).digest('hex')
+      return { history: { ...ranks.history, ...volumes.found }, series: ranks.series, sha256, parts }
     })
 }
 
@@ -46,8 +49,9 @@ type SeriesRow = {
   packed: Buffer
 }
 
-async function readRanks(tx: BatchTx, until: string | undefined, hash: Hash) {
-  // Each rank is ten bytes: day, place (negative: not found) and the first bytes of the page's hash.
+async function readRanks(tx: BatchTx, until: string | undefined) {
+  const hash = createHash('sha256')
+  // Each rank is twelve bytes: day, place (negative: not found), depth and the first bytes of the page's hash.
   await sql`
     declare history no scroll cursor for
     select s.*, k.key
@@ -55,7 +59,7 @@ async function readRanks(tx: BatchTx, until: string | undefined, hash: Hash) {
       select workspace_id, keyword_id, engine, device, location,
              string_agg(
                int4send(day - date '1970-01-01')
-                 || int2send(coalesce(position, -least(searched_depth + 1, 32767))::int2)
+                 || int2send(coalesce(position, -least(searched_depth + 1, 32767))::int2) || int2send(searched_depth)
                  || case when url is null then '\\x00000000' else substring(decode(md5(url), 'hex') for 4) end,
                ''::bytea) as packed
       from batch.rank
@@ -89,11 +93,12 @@ async function readRanks(tx: BatchTx, until: string | undefined, hash: Hash) {
     ...unpack(packed),
     sites: Int32Array.from(siteOf),
     keywords: Int32Array.from(keywordOf),
-    volumeStarts: new Int32Array(keywords.names.length + 1),
+    sourceStarts: new Int32Array(keywords.names.length + 1),
+    volumeStarts: new Int32Array(1),
     volumeMonths: new Int32Array(),
     volumes: new Float64Array(),
   }
-  return { history, series, keys: keywords.names }
+  return { history, series, keys: keywords.names, sha256: hash.digest('hex') }
 }
 
 /** A series in day order. Days are unique in it, so there is one such order. */
@@ -115,68 +120,61 @@ function dayAt(packed: Buffer, row: number): number {
   return packed.readInt32BE(row * bytesPerRank)
 }
 
-function unpack(packed: readonly Buffer[]): Pick<History, 'starts' | 'days' | 'places' | 'urls'> {
+function unpack(packed: readonly Buffer[]): Pick<History, 'starts' | 'days' | 'places' | 'depths' | 'urls'> {
   const starts = new Int32Array(packed.length + 1)
   packed.forEach((bytes, at) => {
     starts[at + 1] = starts[at]! + bytes.length / bytesPerRank
   })
   const rows = starts[packed.length]!
-  const [days, places, urls] = [new Int32Array(rows), new Int16Array(rows), new Int32Array(rows)]
+  const [days, places] = [new Int32Array(rows), new Int16Array(rows)]
+  const [depths, urls] = [new Int16Array(rows), new Int32Array(rows)]
   let row = 0
   for (const bytes of packed) {
     for (let at = 0; at < bytes.length; at += bytesPerRank, row++) {
       days[row] = bytes.readInt32BE(at)
       places[row] = bytes.readInt16BE(at + 4)
-      urls[row] = bytes.readInt32BE(at + 6)
+      depths[row] = bytes.readInt16BE(at + 6)
+      urls[row] = bytes.readInt32BE(at + 8)
     }
   }
-  return { starts, days, places, urls }
+  return { starts, days, places, depths, urls }
 }
 
 const keysPerQuery = 5_000
 
-/**
- * Volumes of the months before the given one. Where sources differ, the first by name speaks: which source is
- * best overall is known only afterwards.
- */
-async function readVolumes(
-  tx: BatchTx,
-  keys: readonly string[],
-  beforeMonth: number | undefined,
-  hash: Hash,
-) {
+/** Volumes of the months before the given one, as each was known when it ended, source by source. */
+async function readVolumes(tx: BatchTx, keys: readonly string[], beforeMonth: number | undefined) {
   type Row = { at: number; months: number[]; volumes: number[] }
-  const starts = new Int32Array(keys.length + 1)
+  const sourceStarts = new Int32Array(keys.length + 1)
+  const volumeStarts = [0]
   const months: number[] = []
   const volumes: number[] = []
   for (let from = 0; beforeMonth !== undefined && from < keys.length; from += keysPerQuery) {
     const { rows } = await sql<Row>`
-      select at, array_agg(month order by month) as months, array_agg(volume order by month) as volumes
-      from (
-        select distinct on (k.at, v.month) k.at::int as at,
-               (extract(year from v.month) * 12 + extract(month from v.month) - 1)::int as month,
-               coalesce(v.volume, (v.volume_min + v.volume_max) / 2.0)::float8 as volume
-        from unnest(${keys.slice(from, from + keysPerQuery)}::text[]) with ordinality as k (key, at)
-        join batch.monthly_volume v on v.key = k.key
-          and v.month < make_date(${Math.floor(beforeMonth / 12)}::int, ${(beforeMonth % 12) + 1}::int, 1)
-        order by k.at, v.month, v.source
-      ) m
-      group by at
-      order by at`.execute(tx)
+      select k.at::int as at, array_agg(v.volume order by v.month) as volumes,
+             array_agg((extract(year from v.month) * 12 + extract(month from v.month) - 1)::int order by v.month) as months
+      from unnest(${keys.slice(from, from + keysPerQuery)}::text[]) with ordinality as k (key, at)
+      join (select key, source, month, at_month_end as volume from batch.monthly_volume) v on v.key = k.key
+        and v.volume is not null
+        and v.month < make_date(${Math.floor(beforeMonth / 12)}::int, ${(beforeMonth % 12) + 1}::int, 1)
+      group by k.at, v.source
+      order by k.at, v.source`.execute(tx)
     for (const row of rows) {
-      starts[from + row.at] = row.months.length
+      sourceStarts[from + row.at]!++
       months.push(...row.months)
       volumes.push(...row.volumes)
+      volumeStarts.push(months.length)
     }
   }
-  for (let at = 1; at < starts.length; at++) starts[at]! += starts[at - 1]!
+  for (let at = 1; at < sourceStarts.length; at++) sourceStarts[at]! += sourceStarts[at - 1]!
   const found = {
-    volumeStarts: starts,
+    sourceStarts,
+    volumeStarts: Int32Array.from(volumeStarts),
     volumeMonths: Int32Array.from(months),
     volumes: Float64Array.from(volumes),
   }
-  hash.update(JSON.stringify([Array.from(starts), months, volumes]))
-  return found
+  const told = JSON.stringify([Array.from(sourceStarts), volumeStarts, months, volumes])
+  return { found, sha256: createHash('sha256').update(told).digest('hex') }
 }
 
 /** Gives names dense numbers in the order of their first appearance. */

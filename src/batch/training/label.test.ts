@@ -1,6 +1,11 @@
-import { expect, test } from 'vitest'
-import { historyOf } from '../../../test/batch/small-history.ts'
-import { classOf, fall, hold, horizonFor, labelOf, medianPlace, rise } from './label.ts'
+import { describe, expect, test } from 'vitest'
+import { historyOf, type SmallRank } from '../../../test/batch/small-history.ts'
+import type { History } from './history.ts'
+import { classOf, fall, hold, horizonFor, medianPlace, moveOf, rise } from './label.ts'
+import { createRandom } from './random.ts'
+
+const labelOf = (history: History, series: number, at: number, horizonDays: number) =>
+  moveOf(history, series, at, horizonDays)?.label
 
 test.each([
   [1, 1],
@@ -58,7 +63,8 @@ test('a label needs a rank at the end of the horizon, and looks no further', () 
   ])
   expect(labelOf(history, 0, 0, 1)).toBe(rise)
   expect(labelOf(history, 0, 1, 1)).toBeUndefined()
-  expect(labelOf(history, 0, 1, 2)).toBe(rise)
+  expect(labelOf(history, 0, 1, 2)).toBe(hold)
+  expect(labelOf(history, 0, 1, 3)).toBe(rise)
   expect(labelOf(history, 0, 3, 2)).toBeUndefined()
   expect(labelOf(history, 0, 2, 1)).toBe(rise)
   expect(labelOf(history, 0, 3, 1)).toBeUndefined()
@@ -87,8 +93,70 @@ test('the median of one, two and three ranks', () => {
       [2, 4],
     ],
   ])
-  expect(medianPlace(history, 0, 0, -9)).toBe(9)
-  expect(medianPlace(history, 0, 1, -9)).toBe(5)
-  expect(medianPlace(history, 0, 2, -9)).toBe(4)
-  expect(medianPlace(history, 0, 2, 0)).toBe(2.5)
+  expect(medianPlace(history, 0, 0, [-2, 0], 100)).toBe(9)
+  expect(medianPlace(history, 0, 1, [-1, 1], 100)).toBe(5)
+  expect(medianPlace(history, 0, 2, [0, 2], 100)).toBe(4)
+  expect(medianPlace(history, 0, 2, [1, 2], 100)).toBe(2.5)
+  expect(medianPlace(history, 0, 1, [0, 2], 100)).toBe(4)
+})
+
+describe('searches of different depth', () => {
+  const notIn = (depth: number): [number, number] => [-(depth + 1), depth]
+  test.each<
+    [string, [place: number, depth: number], [place: number, depth: number], ReturnType<typeof moveOf>]
+  >([
+    ['not in ten, then 40th', notIn(10), [40, 100], undefined],
+    ['40th, then not in ten', [40, 100], notIn(10), undefined],
+    ['not in ten, then not in a hundred', notIn(10), notIn(100), { label: hold, ranked: false }],
+    ['not in ten, then 5th', notIn(10), [5, 100], { label: rise, ranked: false }],
+    ['5th of ten, then 40th of a hundred', [5, 10], [40, 100], { label: fall, ranked: false }],
+    ['40th of a hundred, then 5th of ten', [40, 100], [5, 10], { label: rise, ranked: false }],
+    ['5th of ten, then not in a hundred', [5, 10], notIn(100), { label: fall, ranked: false }],
+    ['8th of ten, then 5th of a hundred', [8, 10], [5, 100], { label: rise, ranked: true }],
+    ['40th and 20th of a hundred', [40, 100], [20, 100], { label: rise, ranked: true }],
+  ])('%s', (_, [start, startDepth], [end, endDepth], move) => {
+    const history = historyOf([
+      [
+        [0, start, 0, startDepth],
+        [1, end, 0, endDepth],
+      ],
+    ])
+    expect(moveOf(history, 0, 0, 1)).toEqual(move)
+  })
+
+  test('every other day, of a rank that stands still, are no moves', () => {
+    const ranks = Array.from({ length: 40 }, (_, day) =>
+      day % 2 === 0 ? ([day, 40, 0, 100] as const) : ([day, -11, 0, 10] as const),
+    )
+    const history = historyOf([ranks])
+    const labels = ranks.map((_, at) => labelOf(history, 0, at, 7))
+    expect(labels.filter((label) => label === rise || label === fall)).toEqual([])
+  })
+})
+
+test('a rank that moves by chance has no direction that its last days would tell', () => {
+  const random = createRandom(7)
+  const walk = Array.from({ length: 200 }, (): SmallRank[] => {
+    let place = 5000
+    return Array.from({ length: 60 }, (_, day) => {
+      place *= Math.exp(0.3 * (random.float() - 0.5))
+      return [day, Math.round(place), 0, 10_000]
+    })
+  })
+  const history = historyOf(walk)
+  // The share of falls among the moves after a day on which the rank got worse, or better.
+  const shareOfFalls = (worse: boolean) => {
+    const counts = [0, 0, 0]
+    walk.forEach((ranks, series) => {
+      ranks.forEach(([, place], at) => {
+        if (at === 0 || place > ranks[at - 1]![1] !== worse) return
+        const move = moveOf(history, series, history.starts[series]! + at, 7)
+        if (move) counts[move.label]!++
+      })
+    })
+    expect(counts[rise]! + counts[fall]!).toBeGreaterThan(2000)
+    return counts[fall]! / (counts[rise]! + counts[fall]!)
+  }
+  // With a median of the days up to it as the start, the two are 0.27 apart.
+  expect(Math.abs(shareOfFalls(true) - shareOfFalls(false))).toBeLessThan(0.2)
 })

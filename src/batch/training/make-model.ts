@@ -1,21 +1,38 @@
-import { classes, type Figures, type Manifest, type Samples } from '../models/manifest.ts'
+import { release } from '../../platform/release.ts'
+import {
+  classes,
+  type Figures,
+  type JudgedFigures,
+  type Manifest,
+  type NaiveFigures,
+  type RankedLoss,
+  type Samples,
+} from '../models/manifest.ts'
 import { type Model, predict } from '../models/model.ts'
 import { artifactFormat, decodeModel, encodeModel, sha256Of } from '../models/model-codec.ts'
-import { type Examples, sliceExamples } from './examples.ts'
+import { type Examples, holdOut, sliceExamples } from './examples.ts'
 import { examplesOf, featureNames, horizonOfHistory } from './features.ts'
 import { calibrationLimit, judge, type Verdict } from './gate.ts'
-import { dayName, type History, spanOf } from './history.ts'
+import { calendarOf, dayName, type History, spanOf } from './history.ts'
 import { leastPlaces, leastShare, medianDaysFor } from './label.ts'
 import { type Climb, climbLadder } from './ladder.ts'
 import { classSharesOf, type LadderPlan, type RungName } from './ladder-plan.ts'
-import { type Metrics, measure, type PairedDifference, pairedBootstrap, rowLosses } from './metrics.ts'
+import {
+  logLoss,
+  type Metrics,
+  measure,
+  type PairedDifference,
+  pairedBootstrap,
+  rowLosses,
+} from './metrics.ts'
+import { meetRivals, naiveRuleNames, type RivalLosses, rankedOnly, sharesOf } from './rivals.ts'
 import type { Watch } from './watch.ts'
 
 export type MakeRequest = {
   seed: number
-  snapshotSha256: string
-  /** The active model as it was judged, to be met on the same hold-out; absent if there is none to compare with. */
-  active: { id: string; judged: Uint8Array } | undefined
+  snapshot: { sha256: string; ranksSha256: string; volumesSha256: string }
+  /** The active model as it was judged, to be met on the same hold-out, or why it cannot be; absent if there is none. */
+  active: { id: string; judged: Uint8Array } | { id: string; notComparable: string } | undefined
   /** What comes of a candidate that does not pass: it is kept as rejected, or class shares take its place. */
   onReject: 'keep' | 'class_shares'
 }
@@ -40,11 +57,23 @@ export function makeModel(history: History, request: MakeRequest, watch: Watch =
   const climb = climbLadder(examples, { classes: classes.length, horizonDays, seed: request.seed, ...watch })
   if (climb.kind === 'insufficient_labels') return climb
 
-  const rival = meet(climb, request)
+  const rivals = rivalsOf(examples, climb, horizonDays)
+  const active = meet(climb, request)
   const verdict = judge({
-    candidate: climb.chosen.holdout,
-    classShares: climb.classShares,
-    againstActive: rival?.difference,
+    all: {
+      examples: climb.chosen.holdout.examples,
+      candidate: climb.chosen.holdout.logLoss,
+      classShares: climb.classShares.logLoss,
+      naiveRule: rivals.all.rules[rivals.all.best],
+    },
+    ranked: {
+      examples: rivals.rankedHoldout.labels.length,
+      candidate: lossOn(climb.chosen.model, rivals.rankedHoldout),
+      classShares: rivals.ranked.classShares,
+      naiveRule: rivals.ranked.rules[rivals.ranked.best],
+    },
+    calibrationError: climb.chosen.holdout.calibrationError,
+    againstActive: active && ('difference' in active ? active.difference : 'not_comparable'),
   })
   const fallsBack = verdict.decision === 'reject' && request.onReject === 'class_shares'
   const outcome = fallsBack
@@ -65,16 +94,27 @@ export function makeModel(history: History, request: MakeRequest, watch: Watch =
     features: featureNames,
     data: dataOf(history, examples, climb, request),
     metrics: {
-      holdout: figuresOf(outcome.judged.holdout),
-      baseline_prior: figuresOf(climb.classShares),
-      active_same_holdout: rival ? figuresOf(rival.metrics) : null,
+      holdout: judgedFigures(outcome.judged.holdout, outcome.judged.model, rivals.rankedHoldout),
+      baseline_prior: {
+        ...figuresOf(climb.classShares),
+        ranked: rankedLoss(rivals.ranked.classShares, rivals.rankedHoldout),
+      },
+      baseline_naive: naiveFigures(rivals, climb.holdout),
+      active_same_holdout:
+        active && 'model' in active
+          ? judgedFigures(active.metrics, active.model, rivals.rankedHoldout)
+          : null,
       rungs: climb.rungs.map(({ name, validationLoss, holdout }) => ({
         name,
         validation_log_loss: validationLoss ?? null,
         holdout: figuresOf(holdout),
       })),
     },
-    gate: gateOf(verdict, fallsBack, rival && request.active?.id),
+    rivals: {
+      class_shares: sharesOf(examples, classes.length)[0]!,
+      naive: { rule: rivals.all.best, shares: sharesOf(examples, classes.length, rivals.all.best) },
+    },
+    gate: gateOf(verdict, fallsBack, request.active),
     calibration: {
       method: outcome.name === 'prior' ? 'none' : 'temperature',
       temperature: outcome.model.temperature,
@@ -83,6 +123,7 @@ export function makeModel(history: History, request: MakeRequest, watch: Watch =
     },
     artifact: { bytes: artifact.length, sha256: sha256Of(artifact), format: artifactFormat },
     environment: {
+      release,
       node: process.version,
       v8: process.versions.v8,
       platform: process.platform,
@@ -93,16 +134,36 @@ export function makeModel(history: History, request: MakeRequest, watch: Watch =
   return { kind: 'made', manifest, artifact, judged, judgedSha256: sha256Of(judged), samples }
 }
 
-type Rival = { metrics: Metrics; difference: PairedDifference }
+type Rivals = { all: RivalLosses; ranked: RivalLosses; rankedHoldout: Examples }
+
+/** What could be said without a model, learnt from the same days and met on the same hold-out. */
+function rivalsOf(examples: Examples, { holdout }: Climbed, horizonDays: number): Rivals {
+  const { past } = holdOut(examples, horizonDays)!
+  const rankedHoldout = rankedOnly(holdout)
+  return {
+    all: meetRivals(past, holdout, classes.length),
+    ranked: meetRivals(rankedOnly(past), rankedHoldout, classes.length),
+    rankedHoldout,
+  }
+}
+
+function lossOn(model: Model, { columns, labels }: Examples): number {
+  return logLoss(predict(model, columns), labels, classes.length)
+}
+
+type Met = { metrics: Metrics; model: Model; difference: PairedDifference } | { notComparable: string }
 
 /** How the active model does on the candidate's hold-out. It has not seen these days either: it was judged earlier. */
-function meet({ chosen, holdout }: Climbed, { active, seed }: MakeRequest): Rival | undefined {
+function meet({ chosen, holdout }: Climbed, { active, seed }: MakeRequest): Met | undefined {
   if (!active) return undefined
+  if ('notComparable' in active) return active
   const { columns, labels, groups } = holdout
-  const [ours, theirs] = [chosen.model, decodeModel(active.judged)].map((model) => predict(model, columns))
+  const model = decodeModel(active.judged)
+  const [ours, theirs] = [chosen.model, model].map((one) => predict(one, columns))
   const losses = [ours!, theirs!].map((probabilities) => rowLosses(probabilities, labels, classes.length))
   return {
     metrics: measure(theirs!, labels, classes.length),
+    model,
     difference: pairedBootstrap(losses[0]!, losses[1]!, groups, seed),
   }
 }
@@ -136,37 +197,71 @@ function dataOf(
   climb: Climbed,
   request: MakeRequest,
 ): Manifest['data'] {
-  const { firstDay, lastDay } = spanOf(history)!
+  const { firstDay } = spanOf(history)!
   return {
     rows: history.days.length,
     examples: examples.labels.length,
     keywords: new Set(history.keywords).size,
     first_day: dayName(firstDay),
-    last_day: dayName(lastDay),
+    last_day: dayName(calendarOf(history)!.days.at(-1)!),
     holdout_from: dayName(climb.holdoutFrom),
-    snapshot_sha256: request.snapshotSha256,
+    snapshot_sha256: request.snapshot.sha256,
+    ranks_sha256: request.snapshot.ranksSha256,
+    volumes_sha256: request.snapshot.volumesSha256,
   }
 }
 
 function gateOf(
-  { decision, checks }: Verdict,
+  { decision, checks, notApplied }: Verdict,
   fallsBack: boolean,
-  comparedWith: string | undefined,
+  active: MakeRequest['active'],
 ): Manifest['gate'] {
   return {
     decision: fallsBack ? 'fall_back' : decision,
     checks: checks.map((check) => ({ ...check })),
-    compared_with: comparedWith ?? null,
+    not_applied: notApplied,
+    compared_with: active?.id ?? null,
+    not_comparable: active && 'notComparable' in active ? active.notComparable : null,
   }
 }
 
-function figuresOf(metrics: Metrics): Figures {
+function judgedFigures(metrics: Metrics, model: Model, rankedHoldout: Examples): JudgedFigures {
+  return { ...figuresOf(metrics), ranked: rankedLoss(lossOn(model, rankedHoldout), rankedHoldout) }
+}
+
+function rankedLoss(loss: number, { labels }: Examples): RankedLoss {
+  return { examples: labels.length, log_loss: labels.length === 0 ? null : loss }
+}
+
+function naiveFigures({ all, ranked, rankedHoldout }: Rivals, holdout: Examples): NaiveFigures {
+  return {
+    rule: all.best,
+    examples: holdout.labels.length,
+    log_loss: all.rules[all.best],
+    ranked: { rule: ranked.best, ...rankedLoss(ranked.rules[ranked.best], rankedHoldout) },
+    rules: naiveRuleNames.map((rule) => ({
+      rule,
+      log_loss: all.rules[rule],
+      ranked_log_loss: rankedLoss(ranked.rules[rule], rankedHoldout).log_loss,
+    })),
+  }
+}
+
+export function figuresOf(metrics: Metrics): Figures {
   return {
     examples: metrics.examples,
     log_loss: metrics.logLoss,
     accuracy: metrics.accuracy,
     auc_ovr: metrics.aucOvr ?? null,
+    auc_rise_fall: metrics.aucRiseFall ?? null,
     calibration_error: metrics.calibrationError,
+    reliability: metrics.reliability.map(({ from, to, examples, meanProbability, hitShare }) => ({
+      from,
+      to,
+      examples,
+      mean_probability: meanProbability,
+      hit_share: hitShare,
+    })),
   }
 }
 

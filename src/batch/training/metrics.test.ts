@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest'
-import { accuracy, aucOvr, calibrationError, logLoss, pairedBootstrap } from './metrics.ts'
+import {
+  accuracy,
+  aucBetween,
+  aucOvr,
+  calibrationError,
+  logLoss,
+  pairedBootstrap,
+  reliability,
+} from './metrics.ts'
 
 const labels = Uint8Array.of(0, 1, 0, 1)
 const probabilities = Float64Array.of(0.8, 0.2, 0.4, 0.6, 0.3, 0.7, 0.1, 0.9)
@@ -42,13 +50,47 @@ test('a model that is better on every keyword is better in every resample', () =
 })
 
 test('rows of one keyword count together: many rows of few keywords prove little', () => {
-  const first = losses(1000, (row) => (row % 4 === 0 ? 1.5 : 0.9))
+  const first = losses(1000, (row) => (row % 20 < 5 ? 1.5 : 0.9))
   const second = losses(1000, () => 1)
   const width = (groups: Int32Array) => {
     const { lower, upper } = pairedBootstrap(first, second, groups, 1)
-    return upper - lower
+    return upper! - lower!
   }
   const alone = Int32Array.from(first, (_, row) => row)
-  const together = Int32Array.from(first, (_, row) => row % 4)
-  expect(width(together)).toBeGreaterThan(5 * width(alone))
+  const together = Int32Array.from(first, (_, row) => row % 20)
+  expect(width(together)).toBeGreaterThan(2 * width(alone))
+})
+
+test('fewer than twenty keywords are not drawn from: the difference itself has to do', () => {
+  const loss = losses(400, () => 1)
+  const worse = losses(400, () => 1.1)
+  const groups = (count: number) => Int32Array.from(loss, (_, row) => row % count)
+  expect(pairedBootstrap(worse, loss, groups(19), 1)).toEqual({ difference: expect.closeTo(0.1, 12) })
+  expect(pairedBootstrap(worse, loss, groups(20), 1).lower).toBeCloseTo(0.1, 12)
+})
+
+test('rise against fall leaves the rows out that held, and how likely a hold was', () => {
+  const rows = [
+    [0.1, 0.8, 0.1],
+    [0.2, 0.1, 0.7],
+    [0.3, 0.6, 0.1],
+    [0.4, 0.2, 0.4],
+  ]
+  const given = Float64Array.from(rows.flat())
+  expect(aucBetween(given, Uint8Array.of(1, 2, 0, 2), 3, 0, 2)).toBe(1)
+  expect(aucBetween(given, Uint8Array.of(1, 0, 2, 2), 3, 0, 2)).toBe(0)
+  expect(aucBetween(given, Uint8Array.of(1, 1, 0, 0), 3, 0, 2)).toBeUndefined()
+})
+
+test('reliability bins say what was promised and what came, and lose no row', () => {
+  const bins = reliability(probabilities, labels, 2)
+  expect(bins.map(({ from, to, examples, hitShare }) => [from, to, examples, hitShare])).toEqual([
+    [0.6, 0.7, 1, 1],
+    [0.7, 0.8, 1, 0],
+    [0.8, 0.9, 1, 1],
+    [0.9, 1, 1, 1],
+  ])
+  const spoilt = reliability(Float64Array.of(Number.NaN, Number.NaN), Uint8Array.of(0), 2)
+  expect(spoilt).toHaveLength(1)
+  expect(calibrationError(Float64Array.of(Number.NaN, Number.NaN), Uint8Array.of(0), 2)).toBeNaN()
 })

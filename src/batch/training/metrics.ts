@@ -8,7 +8,19 @@ export type Metrics = {
   accuracy: number
   /** One class against the rest, mean over the classes; undefined when a class never, or always, happened. */
   aucOvr: number | undefined
+  /** Of a rise and a fall, how often the rise looked more like one; undefined when one of them never happened. */
+  aucRiseFall: number | undefined
   calibrationError: number
+  reliability: ReliabilityBin[]
+}
+
+/** Rows whose most probable class was given a probability in the bin, and how often that class then came. */
+export type ReliabilityBin = {
+  from: number
+  to: number
+  examples: number
+  meanProbability: number
+  hitShare: number
 }
 
 export function measure(probabilities: Float64Array, labels: Uint8Array, classes: number): Metrics {
@@ -17,7 +29,9 @@ export function measure(probabilities: Float64Array, labels: Uint8Array, classes
     logLoss: logLoss(probabilities, labels, classes),
     accuracy: accuracy(probabilities, labels, classes),
     aucOvr: aucOvr(probabilities, labels, classes),
+    aucRiseFall: aucBetween(probabilities, labels, classes, 0, classes - 1),
     calibrationError: calibrationError(probabilities, labels, classes),
+    reliability: reliability(probabilities, labels, classes),
   }
 }
 
@@ -55,23 +69,54 @@ export function calibrationError(
   classes: number,
   bins = 10,
 ): number {
-  const gaps = new Float64Array(bins)
+  return reliability(probabilities, labels, classes, bins).reduce(
+    (sum, bin) => sum + (bin.examples * Math.abs(bin.meanProbability - bin.hitShare)) / labels.length,
+    0,
+  )
+}
+
+/** The bins that have rows, from the lowest probability upwards. */
+export function reliability(
+  probabilities: Float64Array,
+  labels: Uint8Array,
+  classes: number,
+  bins = 10,
+): ReliabilityBin[] {
+  const sums = Array.from({ length: bins }, () => ({ examples: 0, probability: 0, hits: 0 }))
   for (const [row, label] of labels.entries()) {
     const top = topLabel(probabilities, row, classes)
     const probability = probabilities[row * classes + top]!
-    const bin = Math.min(bins - 1, Math.floor(probability * bins))
-    gaps[bin]! += probability - (top === label ? 1 : 0)
+    // A figure that is not a number belongs nowhere and must not vanish: it spoils the last bin.
+    const bin = sums[Math.min(bins - 1, Math.floor(probability * bins))] ?? sums[bins - 1]!
+    bin.examples++
+    bin.probability += probability
+    if (top === label) bin.hits++
   }
-  return gaps.reduce((sum, gap) => sum + Math.abs(gap), 0) / labels.length
+  return sums.flatMap(({ examples, probability, hits }, at) =>
+    examples === 0
+      ? []
+      : [
+          {
+            from: at / bins,
+            to: (at + 1) / bins,
+            examples,
+            meanProbability: probability / examples,
+            hitShare: hits / examples,
+          },
+        ],
+  )
 }
 
 export type PairedDifference = {
   /** Mean of first minus second. */
   difference: number
-  /** The middle 90 % of the resampled means. */
-  lower: number
-  upper: number
+  /** The middle 90 % of the resampled means; absent where there are too few groups to draw from. */
+  lower?: number
+  upper?: number
 }
+
+/** Drawn from fewer keywords than these, resamples tell of those keywords and of nothing else. */
+const leastGroups = 20
 
 /**
  * Bootstraps the mean difference of two models' losses on the same rows. Whole groups are drawn, because
@@ -85,6 +130,7 @@ export function pairedBootstrap(
   resamples = 1000,
 ): PairedDifference {
   const { sums, counts } = sumByGroup(first, second, groups)
+  if (sums.length < leastGroups) return { difference: mean(first) - mean(second) }
   const random = createRandom(seed)
   const means = new Float64Array(resamples)
   for (let resample = 0; resample < resamples; resample++) {
@@ -130,18 +176,44 @@ function aucOf(
   label: number,
 ): number | undefined {
   const scores = Float64Array.from(labels, (_, row) => probabilities[row * classes + label]!)
-  const order = Array.from(labels.keys()).sort((a, b) => scores[a]! - scores[b]!)
+  return auc(
+    scores,
+    labels.map((one) => (one === label ? 1 : 0)),
+  )
+}
+
+/** The probability that, of a row of one class and a row of another, the first leans more to the first class. */
+export function aucBetween(
+  probabilities: Float64Array,
+  labels: Uint8Array,
+  classes: number,
+  one: number,
+  other: number,
+): number | undefined {
+  const rows = Array.from(labels.keys()).filter((row) => labels[row] === one || labels[row] === other)
+  const scores = Float64Array.from(rows, (row) => {
+    const [toOne, toOther] = [probabilities[row * classes + one]!, probabilities[row * classes + other]!]
+    return toOne / (toOne + toOther)
+  })
+  return auc(
+    scores,
+    Uint8Array.from(rows, (row) => (labels[row] === one ? 1 : 0)),
+  )
+}
+
+/** How often a hit has a higher score than a miss; undefined without both. */
+function auc(scores: Float64Array, hit: Uint8Array): number | undefined {
+  const order = Array.from(hit.keys()).sort((a, b) => scores[a]! - scores[b]!)
   let positives = 0
   let rankSum = 0
   for (let start = 0; start < order.length; ) {
     let end = start
     let hits = 0
-    while (end < order.length && scores[order[end]!] === scores[order[start]!]) {
-      if (labels[order[end++]!] === label) hits++
-    }
+    while (end < order.length && scores[order[end]!] === scores[order[start]!]) hits += hit[order[end++]!]!
     positives += hits
     rankSum += (hits * (start + 1 + end)) / 2
-    start = end
+    // A score that is not a number equals not even itself.
+    start = Math.max(end, start + 1)
   }
   const negatives = order.length - positives
   if (positives === 0 || negatives === 0) return undefined

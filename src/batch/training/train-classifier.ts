@@ -30,14 +30,14 @@ const readingShare = 0.05
 export async function trainClassifier(app: BatchApp, { runId }: { runId: string }): Promise<void> {
   let registered: { id: string; artifact: Uint8Array } | undefined
   await workRun(app, runId, async (run) => {
-    const { history, sha256 } = await readHistory(app.db)
+    const { history, sha256, parts } = await readHistory(app.db)
     run.report(readingShare)
     const active = await findActive(app.db, task)
     const made = await trainInThread(
       history,
       {
         seed: trainingSeed,
-        snapshotSha256: sha256,
+        snapshot: { sha256, ...parts },
         active: active && (await rivalOf(app, active)),
         onReject: active ? 'keep' : 'class_shares',
       },
@@ -63,11 +63,11 @@ export async function trainClassifier(app: BatchApp, { runId }: { runId: string 
 }
 
 /** The active model as it was judged, if it speaks of the same features and can still be read. */
-async function rivalOf(app: BatchApp, active: RegisteredModel): Promise<MakeRequest['active']> {
-  const sameFeatures = active.manifest.features.join() === featureNames.join()
-  if (!sameFeatures) return undefined
-  const { bytes, sha256 } = await getJudged(app.db, active.id)
-  return sha256Of(bytes) === sha256 ? { id: active.id, judged: bytes } : undefined
+async function rivalOf(app: BatchApp, { id, manifest }: RegisteredModel): Promise<MakeRequest['active']> {
+  const sameFeatures = manifest.features.join() === featureNames.join()
+  if (!sameFeatures) return { id, notComparable: 'other_features' }
+  const { bytes, sha256 } = await getJudged(app.db, id)
+  return sha256Of(bytes) === sha256 ? { id, judged: bytes } : { id, notComparable: 'corrupt' }
 }
 
 /** Stores the model, then lets it take the active one's place or marks it as rejected, all in one transaction. */

@@ -19,7 +19,7 @@ export async function verifyModel(
   if (!model) throw refuse('model_not_found')
   const { data, artifact, algorithm, gate } = model.manifest
 
-  const { history, sha256 } = await readHistory(app.db, data.last_day)
+  const { history, sha256, parts } = await readHistory(app.db, data.last_day)
   if (sha256 !== data.snapshot_sha256)
     return { verdict: 'data_changed', expected: data.snapshot_sha256, found: sha256 }
 
@@ -27,7 +27,7 @@ export async function verifyModel(
     history,
     {
       seed: algorithm.seed,
-      snapshotSha256: sha256,
+      snapshot: { sha256, ...parts },
       active: undefined,
       onReject: gate.decision === 'fall_back' ? 'class_shares' : 'keep',
     },

@@ -1,5 +1,5 @@
 import type { BatchApp } from '../app.ts'
-import { monthlyVolume } from './monthly-volume.ts'
+import { monthlyVolume, volumeAtMonthEnd } from './monthly-volume.ts'
 import {
   clearDirtyMonths,
   countDirtyMonths,
@@ -54,7 +54,9 @@ async function workOut(
   const worked = new Map<DirtyMonth, WorkedOutMonth>()
   dirty.forEach((one, at) => {
     const volume = monthlyVolume(one.month, observations[at]!)
-    if (volume) worked.set(one, { ...volume, key: one.key, source: one.source })
+    if (!volume) return
+    const atMonthEnd = volumeAtMonthEnd(one.month, observations[at]!) ?? null
+    worked.set(one, { ...volume, atMonthEnd, key: one.key, source: one.source })
   })
   return worked
 }

@@ -2,7 +2,7 @@ import { refuse as refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { refuse } from '../refusals.ts'
-import { summarise, type VolumeSummary } from './monthly-volume.ts'
+import { counts, summarise, type VolumeSummary } from './monthly-volume.ts'
 import { listMonthlyVolumes, type StoredMonth } from './volume-rows.ts'
 
 export type VolumeQuery = { from?: string; to?: string; source?: string }
@@ -37,10 +37,12 @@ export async function lookUpVolumes(app: BatchApp, raw: string, query: VolumeQue
 }
 
 /** The source that reaches furthest; of several, the one with most months, then the first by name. */
-export function leadingSource(months: readonly StoredMonth[]): string {
+export function leadingSource(all: readonly StoredMonth[]): string {
+  const counted = all.filter(counts)
+  const months = counted.length > 0 ? counted : all
   const newest = months.at(-1)!.month
-  const counts = new Map<string, number>()
-  for (const { source } of months) counts.set(source, (counts.get(source) ?? 0) + 1)
+  const told = new Map<string, number>()
+  for (const { source } of months) told.set(source, (told.get(source) ?? 0) + 1)
   const current = months.filter(({ month }) => month === newest).map(({ source }) => source)
-  return current.sort().reduce((best, source) => (counts.get(source)! > counts.get(best)! ? source : best))
+  return current.sort().reduce((best, source) => (told.get(source)! > told.get(best)! ? source : best))
 }

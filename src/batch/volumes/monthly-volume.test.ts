@@ -8,6 +8,7 @@ import {
   monthsTouchedBy,
   summarise,
   type VolumeObservation,
+  volumeAtMonthEnd,
 } from './monthly-volume.ts'
 
 type Kind = VolumeObservation['kind']
@@ -158,6 +159,31 @@ describe('a month', () => {
   test('from an observation that says nothing is a defect', () => {
     const empty: VolumeObservation = { kind: 'day', day: '2026-10-01', volume: null, volumeMax: null }
     expect(() => monthlyVolumes([empty])).toThrow('a volume or a bound')
+  })
+})
+
+describe('a month as it was known when it ended', () => {
+  test('knows no window that ends after it, and its report', () => {
+    const windows = [exactly('rolling_30d', '2026-10-31', 3000), exactly('rolling_30d', '2026-11-13', 90_000)]
+    expect(volumeAtMonthEnd('2026-10', windows)).toBe(3100)
+    expect(volumeAtMonthEnd('2026-11', windows)).toBeUndefined()
+    expect(volumeAtMonthEnd('2026-10', [exactly('month', '2026-10-31', 7)])).toBe(7)
+  })
+
+  test('is the middle of its bounds where a source told only these, and unknown of less than 20 days', () => {
+    expect(volumeAtMonthEnd('2026-10', [atMost('month', '2026-10-01', 9)])).toBe(4.5)
+    expect(
+      volumeAtMonthEnd(
+        '2026-10',
+        eachDay('2026-10-01', '2026-10-19', () => 1),
+      ),
+    ).toBeUndefined()
+    expect(
+      volumeAtMonthEnd(
+        '2026-10',
+        eachDay('2026-10-01', '2026-10-20', () => 1),
+      ),
+    ).toBe(31)
   })
 })
 
@@ -327,6 +353,17 @@ describe('a summary', () => {
     expect(summarise(known([10, 30, 20]).reverse()).latest).toBe(20)
     expect(summarise(known([10, 30, null])).latest).toBe(30)
     expect(summarise(known([null])).latest).toBeNull()
+  })
+
+  test('leaves out months that few days were observed of, unless they were reported', () => {
+    const thin = (daysObserved: number) => exactMonth('2025-07', 300, 'estimated', daysObserved)
+    const half = known([10, 10, 10, 10, 10])
+    const year = [...half, exactMonth('2025-06', 10, 'reported', 30)]
+    expect(summarise([...year, thin(1)])).toEqual({ latest: 10, average12m: 10, trend: 'flat' })
+    expect(summarise([...year, thin(19)]).trend).toBe('flat')
+    expect(summarise([...year, thin(20)])).toMatchObject({ latest: 300, trend: 'rising' })
+    expect(summarise([...year, { ...thin(1), quality: 'reported' }]).latest).toBe(300)
+    expect(summarise([thin(19)])).toEqual({ latest: null, average12m: null, trend: null })
   })
 
   test('averages the twelve months that end with the newest, half up', () => {

@@ -43,6 +43,30 @@ export function monthlyVolume(
   return monthlyVolumeFrom(month, index(observations))
 }
 
+/**
+ * What a month's volume was known to be on the day it ended, as a feature of later days: a window that ends after the
+ * month also covers days of it, and nobody knew that window then. The middle of its bounds where only these are known;
+ * undefined where there was too little to go by.
+ */
+export function volumeAtMonthEnd(
+  month: Month,
+  observations: readonly VolumeObservation[],
+): number | undefined {
+  const firstOfNext = addDays(`${month}-01`, daysInMonth(Number(month.slice(0, 4)), Number(month.slice(5))))
+  const known = monthlyVolume(
+    month,
+    observations.filter(({ day }) => day < firstOfNext),
+  )
+  return known && counts(known) ? (known.volumeMin + known.volumeMax) / 2 : undefined
+}
+
+const leastDays = 20
+
+/** A month that its source did not report and that few days were observed of says little about the whole. */
+export function counts({ quality, daysObserved }: MonthlyVolume): boolean {
+  return quality === 'reported' || daysObserved >= leastDays
+}
+
 /** The months to work out again when this observation arrives, however late: up to three for a window. */
 export function monthsTouchedBy(observation: Pick<VolumeObservation, 'kind' | 'day'>): Month[] {
   const last = observation.day
@@ -59,7 +83,7 @@ export type VolumeSummary = {
 }
 
 /**
- * Sums up one source's months in three figures.
+ * Sums up one source's months in three figures, leaving out those that do not count.
  * - `latest`: the volume of the newest month that has one.
  * - `average12m`: the mean of the months there are among the twelve that end with the newest; null when a censored
  *   month among them leaves the rounded mean open.
@@ -67,7 +91,7 @@ export type VolumeSummary = {
  *   rising or falling; null with fewer than six.
  */
 export function summarise(months: readonly MonthlyVolume[]): VolumeSummary {
-  const ordered = [...months].sort((a, b) => (a.month < b.month ? -1 : 1))
+  const ordered = months.filter(counts).sort((a, b) => (a.month < b.month ? -1 : 1))
   const volumes = ordered.flatMap(({ volume }) => (volume === null ? [] : [volume]))
   return {
     latest: volumes.at(-1) ?? null,

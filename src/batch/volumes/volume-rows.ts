@@ -129,7 +129,12 @@ export async function clearDirtyMonths(tx: BatchTx, months: readonly DirtyMonth[
   return rows.map(({ at }) => months[at]!)
 }
 
-export type WorkedOutMonth = MonthlyVolume & { key: string; source: string }
+export type WorkedOutMonth = MonthlyVolume & {
+  key: string
+  source: string
+  /** As it was known on the day the month ended. */
+  atMonthEnd: number | null
+}
 
 /** Stores months as they were worked out. One that comes out as before keeps the time of its last change. */
 export async function storeMonthlyVolumes(
@@ -140,19 +145,22 @@ export async function storeMonthlyVolumes(
   if (months.length === 0) return
   await sql`
     insert into batch.monthly_volume as v
-      (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
-    select key, source, month, volume, volume_min, volume_max, quality, days_observed, ${now}
+      (key, source, month, volume, volume_min, volume_max, quality, days_observed, at_month_end, updated_at)
+    select key, source, month, volume, volume_min, volume_max, quality, days_observed, at_month_end, ${now}
     from unnest(
       ${months.map(({ key }) => key)}::text[], ${months.map(({ source }) => source)}::text[],
       ${months.map(({ month }) => firstOf(month))}::date[], ${months.map(({ volume }) => volume)}::bigint[],
       ${months.map(({ volumeMin }) => volumeMin)}::bigint[], ${months.map(({ volumeMax }) => volumeMax)}::bigint[],
-      ${months.map(({ quality }) => quality)}::text[], ${months.map(({ daysObserved }) => daysObserved)}::int[]
-    ) as m (key, source, month, volume, volume_min, volume_max, quality, days_observed)
+      ${months.map(({ quality }) => quality)}::text[], ${months.map(({ daysObserved }) => daysObserved)}::int[],
+      ${months.map(({ atMonthEnd }) => atMonthEnd)}::float8[]
+    ) as m (key, source, month, volume, volume_min, volume_max, quality, days_observed, at_month_end)
     on conflict (key, source, month) do update
       set volume = excluded.volume, volume_min = excluded.volume_min, volume_max = excluded.volume_max,
-          quality = excluded.quality, days_observed = excluded.days_observed, updated_at = excluded.updated_at
-      where (v.volume, v.volume_min, v.volume_max, v.quality, v.days_observed) is distinct from
-        (excluded.volume, excluded.volume_min, excluded.volume_max, excluded.quality, excluded.days_observed)
+          quality = excluded.quality, days_observed = excluded.days_observed, at_month_end = excluded.at_month_end,
+          updated_at = excluded.updated_at
+      where (v.volume, v.volume_min, v.volume_max, v.quality, v.days_observed, v.at_month_end) is distinct from
+        (excluded.volume, excluded.volume_min, excluded.volume_max, excluded.quality, excluded.days_observed,
+         excluded.at_month_end)
   `.execute(tx)
 }
 
