@@ -44,10 +44,12 @@ export function simulateHistory({
     starts: Int32Array.from(starts!),
     days: Int32Array.from(allDays!),
     places: Int16Array.from(places!),
+    depths: new Int16Array(places!.length).fill(depth),
     urls: Int32Array.from(urls!),
     sites: Int32Array.from(sites!),
     keywords: Int32Array.from(ids!),
-    volumeStarts: new Int32Array(keywords + 1),
+    sourceStarts: new Int32Array(keywords + 1),
+    volumeStarts: new Int32Array(1),
     volumeMonths: new Int32Array(),
     volumes: new Float64Array(),
   }
