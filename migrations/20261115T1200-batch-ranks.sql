@@ -23,7 +23,9 @@ create table batch.rank (
 
 -- Makes sure that a month of ranks can be stored. Attaching a finished table, unlike creating a partition in place,
 -- stops neither readers nor writers of the other months; the lock lets two makers of one month go one by one.
-create function batch.ensure_rank_month(month date) returns void language plpgsql as $$
+-- It runs with its owner's rights: the role that serves may write rows, and make no tables but these.
+create function batch.ensure_rank_month(month date) returns void language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
 declare
   name  text := 'rank_' || to_char(month, 'YYYY_MM');
 begin
@@ -36,3 +38,4 @@ begin
   execute format('alter table batch.rank attach partition batch.%I for values from (%L) to (%L)',
     name, date_trunc('month', month)::date, (date_trunc('month', month) + interval '1 month')::date);
 end $$;
+revoke execute on function batch.ensure_rank_month(date) from public;

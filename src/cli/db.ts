@@ -3,9 +3,11 @@ import { findChargingStop, liftChargingStop } from '../billing/charging-stop.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
 import { listSweepFailures } from '../billing/sweep-failures.ts'
+import { listUnknown, listWaitingWebhooks } from '../billing/vitals.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
-import { countJobs, listDeadJobs, reviveDeadJob } from '../platform/queue.ts'
+import { grantsFor } from '../platform/grants.ts'
+import { countJobs, discardDeadJob, listDeadJobs, reviveDeadJob } from '../platform/queue.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
   type Command,
@@ -26,6 +28,11 @@ rankledger db alarms [--json]           what only a person can put right
 rankledger db clear-alarm KIND SUBJECT  after it was put right
 rankledger db jobs [--json]             jobs that ran out of attempts
 rankledger db retry-job JOB_ID          give such a job its attempts back
+rankledger db discard-job JOB_ID        or take it out of the queue for good
+rankledger db unknown [--json]          charges and refunds without a clear answer
+rankledger db webhooks [--json]         notifications that had no effect so far
+rankledger db grants --role ROLE [--apply] [--json]
+                                        what a role needs to serve and work, as SQL; --apply runs it
 rankledger db rotate-keys [--json]      seal everything anew with the first of VAULT_KEYS
 rankledger db resume-charging           charge again after a stop
 
@@ -33,23 +40,33 @@ rotate-keys may be stopped and run again, while the service runs. Once every pro
 nothing to seal anew, the older keys may leave VAULT_KEYS.`,
 
   async run([verb, ...args]) {
-    const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
-    const wanted = verb === 'clear-alarm' ? 2 : verb === 'retry-job' ? 1 : 0
+    const { values, positionals } = parseFlags(args, {
+      json: { type: 'boolean', default: false },
+      role: { type: 'string' },
+      apply: { type: 'boolean', default: false },
+    })
+    const wanted = verb === 'clear-alarm' ? 2 : verb === 'retry-job' || verb === 'discard-job' ? 1 : 0
     if (positionals.length !== wanted) {
       throw new UsageError(
-        'retry-job takes exactly one id, clear-alarm a kind and a subject, the others nothing.',
+        'retry-job and discard-job take exactly one id, clear-alarm a kind and a subject, the others nothing.',
       )
     }
+    if ((values.role !== undefined || values.apply) && verb !== 'grants')
+      throw new UsageError('Only grants takes --role and --apply.')
     const [first, second] = positionals
     if (verb === 'status') return withApp('db', (app) => status(app, values.json))
     if (verb === 'alarms') return withApp('db', (app) => alarms(app, values.json))
     if (verb === 'clear-alarm') return withApp('db', (app) => clear(app, first!, second!))
     if (verb === 'jobs') return withApp('db', (app) => jobs(app, values.json))
     if (verb === 'retry-job') return withApp('db', (app) => retryJob(app, first!))
+    if (verb === 'discard-job') return withApp('db', (app) => discardJob(app, first!))
+    if (verb === 'unknown') return withApp('db', (app) => unknown(app, values.json))
+    if (verb === 'webhooks') return withApp('db', (app) => webhooks(app, values.json))
+    if (verb === 'grants') return withApp('db', (app) => grants(app, values))
     if (verb === 'rotate-keys') return withApp('db', (app) => rotateKeys(app, values.json))
     if (verb === 'resume-charging') return withApp('db', resumeCharging)
     throw new UsageError(
-      'Say what to do: status, alarms, clear-alarm, jobs, retry-job, rotate-keys or resume-charging.',
+      'Say what to do: status, alarms, clear-alarm, jobs, retry-job, discard-job, unknown, webhooks, grants, rotate-keys or resume-charging.',
     )
   },
 }
@@ -158,6 +175,83 @@ async function retryJob(app: App, id: string): Promise<number> {
   if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
   if (!(await reviveDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
   print(`Job ${id} is back in the queue.`)
+  return 0
+}
+
+async function discardJob(app: App, id: string): Promise<number> {
+  if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
+  if (!(await discardDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
+  print(`Job ${id} is discarded.`)
+  return 0
+}
+
+async function unknown(app: App, asJson: boolean): Promise<number> {
+  const zone = app.config.timeZone
+  const found = (await listUnknown(app.billing.db, 1_000)).map((one) => ({
+    ...one,
+    amount: Number(one.amount),
+    created_at: renderInstant(one.created_at, zone),
+    next_lookup_at: renderInstant(one.next_lookup_at, zone),
+  }))
+  if (asJson) printJson({ unknown: found })
+  else if (found.length === 0) print('Every charge and refund has a clear answer.')
+  else {
+    printTable(
+      ['ID', 'INVOICE', 'AMOUNT', 'REFERENCE', 'SINCE', 'LOOKUPS', 'NEXT LOOKUP'],
+      found.map((one) => [
+        one.id,
+        one.invoice_id,
+        `${one.amount} ${one.currency}`,
+        one.reference,
+        one.created_at,
+        String(one.lookups),
+        one.next_lookup_at,
+      ]),
+    )
+  }
+  return 0
+}
+
+async function webhooks(app: App, asJson: boolean): Promise<number> {
+  const found = (await listWaitingWebhooks(app.billing.db, 1_000)).map((one) => ({
+    ...one,
+    received_at: renderInstant(one.received_at, app.config.timeZone),
+  }))
+  if (asJson) printJson({ webhooks: found })
+  else if (found.length === 0) print('No webhook waits.')
+  else {
+    printTable(
+      ['EVENT', 'TYPE', 'STATUS', 'TRIES', 'LAST ERROR', 'RECEIVED'],
+      found.map((one) => [
+        one.event_id,
+        one.type,
+        one.status,
+        String(one.tries),
+        one.last_error ?? '',
+        one.received_at,
+      ]),
+    )
+  }
+  return 0
+}
+
+async function grants(
+  app: App,
+  { role, apply, json }: { role?: string; apply: boolean; json: boolean },
+): Promise<number> {
+  if (!role) throw new UsageError('Say which role: rankledger db grants --role app.')
+  const known = await app.pool.query('select rolsuper from pg_roles where rolname = $1', [role])
+  if (known.rowCount === 0)
+    throw new CommandFailed(
+      `There is no role ${role}; make it first: create role ${role} login password '…'.`,
+    )
+  if (known.rows[0].rolsuper)
+    throw new CommandFailed(`Role ${role} is a superuser and may do everything; choose an ordinary one.`)
+  const statements = await grantsFor(app.pool, role)
+  if (apply) await app.pool.query(['begin;', ...statements, 'commit;'].join('\n'))
+  if (json) printJson({ role, applied: apply, statements })
+  else if (apply) print(`${statements.length} statements applied: role ${role} may serve and work.`)
+  else for (const statement of statements) print(statement)
   return 0
 }
 

@@ -112,6 +112,15 @@ export async function reviveDeadJob<T>(db: Db<T>, id: string): Promise<boolean> 
   return revived.rows.length === 1
 }
 
+/** Takes a dead job out of the queue for good; what it was for is found again from its own row, or was given up. */
+export async function discardDeadJob<T>(db: Db<T>, id: string): Promise<boolean> {
+  const discarded = await sql`
+    delete from graphile_worker._private_jobs
+    where id = ${id}::bigint and attempts >= max_attempts and locked_at is null
+    returning 1`.execute(db)
+  return discarded.rows.length === 1
+}
+
 export async function countJobs<T>(db: Db<T>): Promise<{ waiting: number; dead: number }> {
   const found = await sql<{ waiting: number; dead: number }>`
     select count(*) filter (where attempts < max_attempts)::int as waiting,

@@ -1,0 +1,85 @@
+import { sql } from 'kysely'
+import type { BillingDb } from './app.ts'
+
+/** What tells at a glance whether money and news flow. Ages are in seconds of service time. */
+export type BillingVitals = {
+  readonly unknownPayments: number
+  readonly unknownPaymentAge: number
+  readonly unknownRefunds: number
+  readonly unknownRefundAge: number
+  readonly webhooksWaiting: number
+  readonly webhooksFailed: number
+  readonly webhookLag: number
+  readonly chargingStopped: boolean
+  readonly unmatched: readonly { currency: string; payments: number; amount: bigint }[]
+}
+
+export async function readVitals(db: BillingDb, now: Date): Promise<BillingVitals> {
+  const age = (column: string) =>
+    sql`coalesce(greatest(extract(epoch from ${now}::timestamptz - min(${sql.ref(column)})), 0), 0)::float8`
+  const found = await sql<Omit<BillingVitals, 'unmatched'>>`
+    select p.count as "unknownPayments", p.age as "unknownPaymentAge",
+      r.count as "unknownRefunds", r.age as "unknownRefundAge",
+      w.count as "webhooksWaiting", w.age as "webhookLag",
+      (select count(*)::int from billing.webhook where status = 'failed') as "webhooksFailed",
+      exists (select from billing.charging_stop) as "chargingStopped"
+    from
+      -- One that is being sent right now is not in doubt yet.
+      (select count(*)::int as count, ${age('created_at')} as age from billing.payment
+       where status = 'unknown' or (status = 'sending' and sending_until < statement_timestamp())) p,
+      (select count(*)::int as count, ${age('created_at')} as age from billing.refund
+       where status = 'pending' and step = 'unknown') r,
+      (select count(*)::int as count, ${age('received_at')} as age from billing.webhook
+       where status = 'waiting') w`.execute(db)
+  const unmatched = await sql<BillingVitals['unmatched'][number]>`
+    select currency, count(*)::int as payments, sum(captured - refunded)::bigint as amount
+    from billing.payment where stray and captured > refunded group by currency order by currency`.execute(db)
+  return { ...found.rows[0]!, unmatched: unmatched.rows }
+}
+
+export type UnknownMovement = {
+  readonly id: string
+  readonly kind: 'payment' | 'refund'
+  readonly invoice_id: string
+  readonly account_id: string
+  readonly amount: bigint
+  readonly currency: string
+  readonly reference: string
+  readonly created_at: Date
+  readonly lookups: number
+  /** Real time. */
+  readonly next_lookup_at: Date
+}
+
+/** Charges and refunds that got no clear answer, oldest first. */
+export async function listUnknown(db: BillingDb, limit: number): Promise<UnknownMovement[]> {
+  const found = await sql<UnknownMovement>`
+    select * from (
+      select id, 'payment' as kind, invoice_id, account_id, amount, currency, provider_reference as reference,
+        created_at, looks as lookups, look_at as next_lookup_at
+      from billing.payment
+      where status = 'unknown' or (status = 'sending' and sending_until < statement_timestamp())
+      union all
+      select id, 'refund', invoice_id, account_id, amount, currency, coalesce(provider_reference, ''),
+        created_at, looks, look_at
+      from billing.refund where status = 'pending' and step = 'unknown') open
+    order by created_at, id limit ${limit}`.execute(db)
+  return found.rows
+}
+
+export type WaitingWebhook = {
+  readonly event_id: string
+  readonly type: string
+  readonly status: 'waiting' | 'failed'
+  readonly tries: number
+  readonly last_error: string | null
+  readonly received_at: Date
+}
+
+/** News that had no effect so far, oldest first. */
+export async function listWaitingWebhooks(db: BillingDb, limit: number): Promise<WaitingWebhook[]> {
+  const found = await sql<WaitingWebhook>`
+    select event_id, type, status, tries, last_error, received_at from billing.webhook
+    where status in ('waiting', 'failed') order by received_at, event_id limit ${limit}`.execute(db)
+  return found.rows
+}
