@@ -10,6 +10,7 @@ import {
   type ProviderUse,
   providerUses,
 } from './billing/providers/guarded-provider.ts'
+import { measuredProvider } from './billing/providers/measured-provider.ts'
 import { sandboxProvider } from './billing/providers/sandbox.ts'
 import { stoppableProvider } from './billing/providers/stoppable-provider.ts'
 import { findSealedBy } from './billing/reseal.ts'
@@ -205,7 +206,11 @@ function openProvider(config: Config, sandboxUrl: string | undefined, metrics: M
     )
   }
   const provider = sandboxProvider({ baseUrl: sandboxUrl, secretKey: secretKey ?? 'sandbox', timeoutMs })
-  return guardProvider(provider, {
+  const measured = measuredProvider(provider, (call, outcome, seconds) => {
+    metrics.providerAnswers.inc({ provider: name, call, outcome })
+    metrics.providerSeconds.observe({ provider: name, call }, seconds)
+  })
+  return guardProvider(measured, {
     timeoutMs: timeoutMs + 1_000,
     onState: (state) => metrics.providerCircuit.set(state === 'closed' ? 0 : state === 'half_open' ? 1 : 2),
     onLoad: ({ inFlight, waiting }) => {

@@ -3,17 +3,14 @@ import swaggerUi from '@fastify/swagger-ui'
 import Type from 'typebox'
 import type { App } from './app.ts'
 import { batchRoutes } from './batch/routes.ts'
-import { overdueSeconds } from './billing/due.ts'
 import { billingRoutes } from './billing/routes.ts'
-import { countSweepFailures } from './billing/sweep-failures.ts'
 import { clockRoutes } from './clock-routes.ts'
-import { countAlarms } from './platform/alarm.ts'
-import { openDb } from './platform/db.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
-import { countJobs } from './platform/queue.ts'
+import { isLoopback } from './platform/loopback.ts'
 import { release } from './platform/release.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
+import { measure } from './vitals.ts'
 
 /** Builds the whole API on an app: both areas, health, metrics and docs. It does not listen yet. */
 export async function buildServer(app: App, readiness: Readiness): Promise<Http> {
@@ -76,6 +73,8 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
       return reply.code(503).header('retry-after', '1').send({ status: 'not ready', reason })
     },
   )
+  // Beyond loopback the numbers are for the operator's network alone: METRICS_PORT.
+  if (!isLoopback(app.config.host)) return
   http.get(
     '/metrics',
     { ...open, schema: { tags: ['operations'], summary: 'Prometheus metrics' } },
@@ -86,26 +85,6 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
   )
 }
 
-async function measure(app: App): Promise<void> {
-  try {
-    const { waiting, dead } = await countJobs(openDb(app.pool))
-    app.metrics.waitingJobs.set(waiting)
-    app.metrics.deadJobs.set(dead)
-    app.metrics.alarms.reset()
-    for (const [kind, count] of Object.entries(await countAlarms(openDb(app.pool))))
-      app.metrics.alarms.set({ kind }, count)
-    app.metrics.sweepFailures.reset()
-    for (const [sweep, count] of Object.entries(await countSweepFailures(app.billing.db)))
-      app.metrics.sweepFailures.set({ sweep }, count)
-    for (const [kind, seconds] of Object.entries(await overdueSeconds(app.billing)))
-      app.metrics.overdue.set({ kind }, seconds)
-  } catch {
-    // The other numbers matter most just when the database is away.
-  }
-}
-
-export const version = release
-
 /** `/openapi.json` and a page to browse it, served from this process alone. */
 async function mountDocs(http: Http): Promise<void> {
   await http.register(swagger, {
@@ -113,7 +92,7 @@ async function mountDocs(http: Http): Promise<void> {
       openapi: '3.1.0',
       info: {
         title: 'Rankledger',
-        version,
+        version: release,
         description: 'Recurring billing and keyword batch work behind one API.',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
       },

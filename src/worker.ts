@@ -6,6 +6,7 @@ import { listDueTurns, runTurn, type Turn } from './billing/due.ts'
 import { billingJobs } from './billing/jobs.ts'
 import { isMoving } from './move-clock.ts'
 import { claimUnlogged } from './platform/alarm.ts'
+import { troubleOf } from './platform/database-errors.ts'
 import { openDb } from './platform/db.ts'
 import { forgetOldKeys } from './platform/idempotency.ts'
 import type { Fence, Job } from './platform/queue.ts'
@@ -156,6 +157,9 @@ function startSweeps(app: App, sweeps: readonly Sweep[]): Worker {
       try {
         await run()
       } catch (error) {
+        app.metrics.sweepRoundsFailed.inc({ sweep: name })
+        const trouble = troubleOf(error)
+        if (trouble) app.health.note(trouble)
         app.log.warn('sweep.failed', { sweep: name, error })
       }
       await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => {})

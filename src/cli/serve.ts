@@ -2,15 +2,19 @@ import type { AddressInfo } from 'node:net'
 import { type App, openLog, startNotifier } from '../app.ts'
 import { seedPlans } from '../billing/plans/seed-plans.ts'
 import { type Config, loadConfig } from '../config.ts'
+import { openOperationsServer } from '../operations-server.ts'
 import { scopes } from '../platform/access.ts'
 import { keepSecret } from '../platform/data-dir.ts'
 import { openReadiness } from '../platform/http/readiness.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { showOnce } from '../platform/log/show-once.ts'
+import { isLoopback } from '../platform/loopback.ts'
+import { watchProcess } from '../platform/metrics.ts'
+import { release } from '../platform/release.ts'
 import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
 import { newToken } from '../platform/token.ts'
 import { insertToken } from '../platform/token-rows.ts'
-import { buildServer, version } from '../server.ts'
+import { buildServer } from '../server.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type Command, CommandFailed, parseFlags } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
@@ -53,7 +57,9 @@ async function serveApp(
   if (app.config.mode === 'sandbox') await seedPlans(app.billing)
   const readiness = openReadiness()
   const http = await buildServer(app, readiness)
+  const operations = await openOperationsServer(app, readiness)
   const url = await listen(http, app.config)
+  watchProcess(app.metrics, release)
   const notifier = startNotifier(app, url)
   const upkeep = startUpkeep(app)
   const worker = withWorker ? startWorker(app) : undefined
@@ -77,6 +83,7 @@ async function serveApp(
   await closeWithin(http, left())
   app.providerGuard.shut()
   await endOf([worked, notifier?.close(), upkeep.stop(), app.providerGuard.idle()], left())
+  await operations?.close()
   app.log.info('service.stopped', { ms: Math.round(performance.now() - stoppingAt) })
   return 0
 }
@@ -98,10 +105,6 @@ async function bootstrapToken(app: App): Promise<string | undefined> {
     expiresAt: null,
   })
   return own ? token : undefined
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(host)
 }
 
 async function listen(http: Awaited<ReturnType<typeof buildServer>>, config: Config): Promise<string> {
@@ -134,7 +137,7 @@ function banner(url: string, app: App, token: string | undefined, withWorker: bo
   const line = (name: string, text: string) => `  ${name.padEnd(10)}${text}`
   return [
     '',
-    `  Rankledger ${version} · sandbox mode: no real money moves`,
+    `  Rankledger ${release} · sandbox mode: no real money moves`,
     '',
     line('API', url),
     line('Docs', `${url}/docs`),

@@ -1,6 +1,10 @@
 import { openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
+import { openOperationsServer } from '../operations-server.ts'
+import { openReadiness } from '../platform/http/readiness.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
+import { watchProcess } from '../platform/metrics.ts'
+import { release } from '../platform/release.ts'
 import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type Command, parseFlags } from './command.ts'
@@ -10,7 +14,8 @@ export const work: Command = {
   summary: 'Work jobs without answering the API',
   usage: `rankledger work
 
-Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you like against one database.`,
+Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you like against one database. With
+METRICS_PORT set, /healthz, /readyz and /metrics answer there.`,
 
   async run(args) {
     parseFlags(args, {})
@@ -22,9 +27,14 @@ Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you
       const app = await openUnlessStopped(config, { name: 'work', keepAlive: true }, stopSignal)
       if (!app) return 0
       try {
+        const readiness = openReadiness()
+        const operations = await openOperationsServer(app, readiness)
+        watchProcess(app.metrics, release)
         const [upkeep, worker] = [startUpkeep(app), startWorker(app)]
+        readiness.open()
         app.log.info('service.started', {
           mode: config.mode,
+          ...(operations && { port: operations.port }),
           worker: true,
           ms: Math.round(performance.now() - startedAt),
         })
@@ -34,6 +44,7 @@ Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you
         const left = endWithin(config.provider.timeoutMs + mostAfterCallsMs)
         app.providerGuard.shut()
         await endOf([worker.stop(), upkeep.stop(), app.providerGuard.idle()], left())
+        await operations?.close()
         app.log.info('service.stopped', { ms: Math.round(performance.now() - stoppingAt) })
         return 0
       } finally {

@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
 /** The numbers an operator watches. One registry per process; names are stable, because dashboards depend on them. */
 export type Metrics = ReturnType<typeof openMetrics>
@@ -61,6 +61,100 @@ export function openMetrics() {
       labelNames: ['sweep'] as const,
       registers,
     }),
+    oldestJob: new Gauge({
+      name: 'rankledger_jobs_oldest_seconds',
+      help: 'How long the oldest job that could run has waited',
+      registers,
+    }),
+    workers: new Gauge({
+      name: 'rankledger_workers_live',
+      help: 'Workers whose heart beat within the last 10 seconds',
+      registers,
+    }),
+    sweepRoundsFailed: new Counter({
+      name: 'rankledger_sweep_rounds_failed_total',
+      help: 'Rounds of a sweep that failed; the next round tries again',
+      labelNames: ['sweep'] as const,
+      registers,
+    }),
+    providerAnswers: new Counter({
+      name: 'rankledger_provider_answers_total',
+      help: 'Calls to the payment provider by what came of them',
+      labelNames: ['provider', 'call', 'outcome'] as const,
+      registers,
+    }),
+    providerSeconds: new Histogram({
+      name: 'rankledger_provider_seconds',
+      help: 'Time the payment provider took to answer',
+      labelNames: ['provider', 'call'] as const,
+      buckets: [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
+      registers,
+    }),
+    unknownPayments: new Gauge({
+      name: 'rankledger_payments_unknown',
+      help: 'Charges that got no clear answer so far',
+      registers,
+    }),
+    unknownPaymentAge: new Gauge({
+      name: 'rankledger_payments_unknown_age_seconds',
+      help: 'Age of the oldest charge without a clear answer',
+      registers,
+    }),
+    unknownRefunds: new Gauge({
+      name: 'rankledger_refunds_unknown',
+      help: 'Refunds that got no clear answer so far',
+      registers,
+    }),
+    unknownRefundAge: new Gauge({
+      name: 'rankledger_refunds_unknown_age_seconds',
+      help: 'Age of the oldest refund without a clear answer',
+      registers,
+    }),
+    webhooks: new Gauge({
+      name: 'rankledger_webhooks',
+      help: 'Stored notifications that had no effect so far, by state',
+      labelNames: ['state'] as const,
+      registers,
+    }),
+    webhookLag: new Gauge({
+      name: 'rankledger_webhook_lag_seconds',
+      help: 'Age of the oldest notification that waits',
+      registers,
+    }),
+    chargingStopped: new Gauge({
+      name: 'rankledger_charging_stopped',
+      help: '1 while all charging is stopped until an operator has looked',
+      registers,
+    }),
+    unmatchedPayments: new Gauge({
+      name: 'rankledger_unmatched_payments',
+      help: 'Payments that pay for nothing and are not given back in full',
+      labelNames: ['currency'] as const,
+      registers,
+    }),
+    unmatchedAmount: new Gauge({
+      name: 'rankledger_unmatched_amount',
+      help: 'What of them is still to be given back, in minor units',
+      labelNames: ['currency'] as const,
+      registers,
+    }),
+    pool: new Gauge({
+      name: 'rankledger_pool_connections',
+      help: 'Database connections of this process: open, idle, and requests that wait for one',
+      labelNames: ['state'] as const,
+      registers,
+    }),
+    databaseReached: new Gauge({
+      name: 'rankledger_database_reached',
+      help: '1 if the last look at the database succeeded',
+      registers,
+    }),
+    build: new Gauge({
+      name: 'rankledger_build_info',
+      help: 'Always 1; the labels tell what runs',
+      labelNames: ['version', 'node'] as const,
+      registers,
+    }),
     overdue: new Gauge({
       name: 'rankledger_overdue_seconds',
       help: 'Age of the oldest work that is due and not done, by kind; alert above 900',
@@ -68,4 +162,10 @@ export function openMetrics() {
       registers,
     }),
   }
+}
+
+/** Adds what concerns the process itself: memory, event loop, garbage, file handles. For processes that live long. */
+export function watchProcess(metrics: Metrics, version: string): void {
+  metrics.build.set({ version, node: process.version }, 1)
+  collectDefaultMetrics({ register: metrics.registry })
 }

@@ -129,3 +129,23 @@ export async function countJobs<T>(db: Db<T>): Promise<{ waiting: number; dead: 
     where locked_at is null`.execute(db)
   return found.rows[0]!
 }
+
+export type QueueVitals = {
+  readonly waiting: number
+  readonly dead: number
+  /** How long the oldest job that could run has waited. */
+  readonly oldestSeconds: number
+  readonly workers: number
+}
+
+export async function queueVitals<T>(db: Db<T>): Promise<QueueVitals> {
+  const found = await sql<QueueVitals>`
+    select count(*) filter (where attempts < max_attempts)::int as waiting,
+           count(*) filter (where attempts >= max_attempts)::int as dead,
+           coalesce(extract(epoch from now() - min(run_at) filter (where attempts < max_attempts and run_at <= now())), 0)::float8
+             as "oldestSeconds",
+           (select count(*)::int from platform.worker where beat_at > now() - interval '10 seconds') as workers
+    from graphile_worker.jobs
+    where locked_at is null`.execute(db)
+  return found.rows[0]!
+}
