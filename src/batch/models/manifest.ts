@@ -27,6 +27,8 @@ export type Manifest = {
     first_day: string
     last_day: string
     holdout_from: string
+    /** The share of each keyword's days that was learnt from: below 1 where there were more ranks than a training takes. */
+    days_kept: number
     /** Stands for all that was read; of its two parts, the ranks and the volumes. */
     snapshot_sha256: string
     ranks_sha256: string

@@ -30,7 +30,7 @@ export function sliceExamples(examples: Examples, from: number, to: number): Exa
  * keyword and every day still speaks. Days next to each other tell nearly the same; another keyword does not.
  */
 export function thinDays(examples: Examples, most: number): Examples {
-  const { days, groups } = examples
+  const { ranked, days, groups } = examples
   const share = most / days.length
   if (share >= 1) return examples
   const kept = new Int32Array(days.length)
@@ -40,6 +40,7 @@ export function thinDays(examples: Examples, most: number): Examples {
   return {
     columns: examples.columns.map((column) => Float32Array.from(rows, (row) => column[row]!)),
     labels: Uint8Array.from(rows, (row) => examples.labels[row]!),
+    ...(ranked && { ranked: Uint8Array.from(rows, (row) => ranked[row]!) }),
     days: Int32Array.from(rows, (row) => days[row]!),
     groups: Int32Array.from(rows, (row) => groups[row]!),
   }

@@ -1,4 +1,4 @@
-import type { Examples } from './examples.ts'
+import { type Examples, isKept } from './examples.ts'
 import { type Calendar, calendarOf, type History, monthOf, placeDownTo, spanOf } from './history.ts'
 import { horizonFor, medianPlace, moveOf } from './label.ts'
 
@@ -49,8 +49,19 @@ const windowDays = 28
 /** The median that a rank is compared with is taken over so many days. */
 const medianDays = 3
 
-/** Every rank whose outcome is known, as an example, in day order. Strays before the history begins are none. */
-export function examplesOf(history: History, horizonDays: number): Examples {
+/** Beyond so many ranks a training would take more time and memory than further days tell it anything new. */
+const mostRanks = 1_000_000
+
+/** The share of each keyword's days that is learnt from. */
+export function daysKept(history: History, most = mostRanks): number {
+  return Math.min(1, most / history.days.length)
+}
+
+/**
+ * Every rank whose outcome is known, as an example, in day order; of a long history, of the days
+ * that are kept. Strays before the history begins are none.
+ */
+export function examplesOf(history: History, horizonDays: number, kept = daysKept(history)): Examples {
   const { starts, days, keywords } = history
   const firstDay = spanOf(history)?.firstDay ?? 0
   const observations: number[] = []
@@ -59,7 +70,7 @@ export function examplesOf(history: History, horizonDays: number): Examples {
   const groups: number[] = []
   for (let series = 0; series + 1 < starts.length; series++) {
     for (let at = starts[series]!; at < starts[series + 1]!; at++) {
-      if (days[at]! < firstDay) continue
+      if (days[at]! < firstDay || !isKept(days[at]!, keywords[series]!, kept)) continue
       const move = moveOf(history, series, at, horizonDays)
       if (!move) continue
       observations.push(at)
@@ -106,7 +117,8 @@ function dayOrder(days: Int32Array): Int32Array {
  * so a feature cannot mean two things.
  */
 export function featuresOf(history: History, observations: Int32Array, rows: Int32Array): Float32Array[] {
-  const columns = featureNames.map(() => new Float32Array(observations.length))
+  // Two threads may learn from them at once.
+  const columns = featureNames.map(() => new Float32Array(new SharedArrayBuffer(4 * observations.length)))
   const calendar = calendarOf(history)
   if (!calendar) return columns
   const market = meanChanges(history, calendar, 0, history.starts.length - 1)

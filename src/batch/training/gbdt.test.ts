@@ -146,7 +146,8 @@ test('boosters stop together: one that is past its best goes on while the others
     const lossNow = () => (round <= best ? 2 - 0.01 * round : 2 - 0.01 * best + 0.005 * (round - best))
     return {
       grow: () => void round++,
-      judge: () => ({ rows, loss: lossNow(), scores: () => Float64Array.of(round) }),
+      judge: () => ({ rows, loss: lossNow() }),
+      scores: () => Float64Array.of(round),
       model: () => trainBooster(few, 3, { ...small, rounds: 0 }),
     }
   }

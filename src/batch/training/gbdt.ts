@@ -20,13 +20,17 @@ export function trainBooster(
   settings: BoosterSettings,
   watch: Watch = {},
 ): Boosted {
-  const booster = openBooster(examples, classes, settings)
-  for (let round = 0; round < settings.rounds; round++) {
+  return growAlone(openBooster(examples, classes, settings), settings.rounds, watch).model()
+}
+
+/** Grows a booster by so many rounds. */
+export function growAlone(booster: Booster, rounds: number, watch: Watch = {}): Booster {
+  for (let round = 0; round < rounds; round++) {
     stopIfAsked(watch)
     booster.grow()
-    watch.onProgress?.((round + 1) / settings.rounds)
+    watch.onProgress?.((round + 1) / rounds)
   }
-  return booster.model()
+  return booster
 }
 
 /** A booster that grows round by round. */
@@ -35,11 +39,10 @@ export type Booster = {
   /** As it stands now. */
   model(): Boosted
   /** How it does on the later rows it was given to be judged on, which it has not learnt from. */
-  judge(): Judgement
+  judge(): { rows: number; loss: number }
+  /** Its scores of these rows, row after row. */
+  scores(): Float64Array
 }
-
-/** The scores stand row after row. */
-type Judgement = { rows: number; loss: number; scores(): Float64Array }
 
 export function openBooster(
   examples: Examples,
@@ -79,11 +82,8 @@ export function openBooster(
       bias,
       forest: toForest(grower.trees, cuts),
     }),
-    judge: () => ({
-      rows: judged,
-      loss: meanLoss(grower, labels),
-      scores: () => scoresOfJudged(grower, classes),
-    }),
+    judge: () => ({ rows: judged, loss: meanLoss(grower, labels) }),
+    scores: () => scoresOfJudged(grower, classes),
   }
 }
 
@@ -103,7 +103,7 @@ export function growTogether(
     const judgements = boosters.map((booster) => booster.judge())
     const loss = sum(judgements.map((one) => one.loss * one.rows)) / sum(judgements.map((one) => one.rows))
     if (round === 0 || loss < losses[best.rounds]!)
-      best = { rounds: round, scores: judgements.map((one) => one.scores()) }
+      best = { rounds: round, scores: boosters.map((booster) => booster.scores()) }
     losses.push(loss)
     if (round === most || round - best.rounds >= patience) return { ...best, losses }
     for (const booster of boosters) booster.grow()

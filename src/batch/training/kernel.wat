@@ -52,6 +52,7 @@
   (func (export "refreshProbabilities")
     (param $scoresAt i32) (param $probabilitiesAt i32) (param $classBytes i32) (param $classes i32)
     (local $row i32) (local $at i32) (local $k i32) (local $highest v128) (local $sum v128) (local $e v128)
+    (local $x v128) (local $t v128) (local $k2 v128) (local $r v128) (local $r2 v128) (local $r4 v128)
     (block $done
       (loop $rows
         (br_if $done (i32.ge_u (local.get $row) (local.get $classBytes)))
@@ -69,80 +70,68 @@
         (local.set $at (local.get $row))
         (local.set $k (i32.const 0))
         (loop $class
+          ;; e to the power of x, for x up to 0: x = k ln 2 + r, a polynomial in r, and 2^k as an exponent. It is
+          ;; written out here because a call would cost as much as the arithmetic.
+          (local.set $x
+            (f64x2.pmax
+              (f64x2.sub (v128.load (i32.add (local.get $scoresAt) (local.get $at))) (local.get $highest))
+              (v128.const f64x2 -700 -700)))
+          ;; Adding 1.5 × 2^52 rounds to an integer and leaves it in the lowest bits.
+          (local.set $t
+            (f64x2.add
+              (f64x2.mul (local.get $x) (v128.const f64x2 1.4426950408889634 1.4426950408889634))
+              (v128.const f64x2 6755399441055744 6755399441055744)))
+          (local.set $k2 (f64x2.sub (local.get $t) (v128.const f64x2 6755399441055744 6755399441055744)))
+          (local.set $r
+            (f64x2.sub
+              (f64x2.sub (local.get $x) (f64x2.mul (local.get $k2) (v128.const f64x2 0.6931471803691238 0.6931471803691238)))
+              (f64x2.mul (local.get $k2) (v128.const f64x2 1.9082149292705877e-10 1.9082149292705877e-10))))
+          (local.set $r2 (f64x2.mul (local.get $r) (local.get $r)))
+          (local.set $r4 (f64x2.mul (local.get $r2) (local.get $r2)))
           (local.set $e
-            (call $exp
-              (f64x2.sub (v128.load (i32.add (local.get $scoresAt) (local.get $at))) (local.get $highest))))
+            (f64x2.mul
+              (f64x2.add
+                (f64x2.add
+                (f64x2.add
+                  (f64x2.add (v128.const f64x2 1 1) (f64x2.mul (v128.const f64x2 1 1) (local.get $r)))
+                  (f64x2.mul
+                    (f64x2.add (v128.const f64x2 0.5 0.5) (f64x2.mul (v128.const f64x2 0.16666666666666666 0.16666666666666666) (local.get $r)))
+                    (local.get $r2)))
+                (f64x2.mul
+                (f64x2.add
+                  (f64x2.add (v128.const f64x2 0.041666666666666664 0.041666666666666664) (f64x2.mul (v128.const f64x2 0.008333333333333333 0.008333333333333333) (local.get $r)))
+                  (f64x2.mul
+                    (f64x2.add (v128.const f64x2 0.001388888888888889 0.001388888888888889) (f64x2.mul (v128.const f64x2 0.0001984126984126984 0.0001984126984126984) (local.get $r)))
+                    (local.get $r2)))
+                (local.get $r4)))
+                (f64x2.mul
+                (f64x2.add
+                  (f64x2.add (v128.const f64x2 0.0000248015873015873 0.0000248015873015873) (f64x2.mul (v128.const f64x2 0.0000027557319223985893 0.0000027557319223985893) (local.get $r)))
+                  (f64x2.mul
+                    (f64x2.add (v128.const f64x2 2.755731922398589e-7 2.755731922398589e-7) (f64x2.mul (v128.const f64x2 2.505210838544172e-8 2.505210838544172e-8) (local.get $r)))
+                    (local.get $r2)))
+                (f64x2.mul (local.get $r4) (local.get $r4))))
+              (i64x2.add
+                (i64x2.shl (local.get $t) (i32.const 52))
+                (v128.const i64x2 0x3ff0000000000000 0x3ff0000000000000))))
           (v128.store (i32.add (local.get $probabilitiesAt) (local.get $at)) (local.get $e))
           (local.set $sum (f64x2.add (local.get $sum) (local.get $e)))
           (local.set $at (i32.add (local.get $at) (local.get $classBytes)))
           (local.set $k (i32.add (local.get $k) (i32.const 1)))
           (br_if $class (i32.lt_u (local.get $k) (local.get $classes))))
 
+        (local.set $sum (f64x2.div (v128.const f64x2 1 1) (local.get $sum)))
         (local.set $at (local.get $row))
         (local.set $k (i32.const 0))
         (loop $class
           (v128.store
             (i32.add (local.get $probabilitiesAt) (local.get $at))
-            (f64x2.div (v128.load (i32.add (local.get $probabilitiesAt) (local.get $at))) (local.get $sum)))
+            (f64x2.mul (v128.load (i32.add (local.get $probabilitiesAt) (local.get $at))) (local.get $sum)))
           (local.set $at (i32.add (local.get $at) (local.get $classBytes)))
           (local.set $k (i32.add (local.get $k) (i32.const 1)))
           (br_if $class (i32.lt_u (local.get $k) (local.get $classes))))
         (local.set $row (i32.add (local.get $row) (i32.const 16)))
         (br $rows))))
-
-  ;; e to the power of x, for x up to 0: x = k ln 2 + r, a polynomial in r, and 2^k as an exponent.
-  (func $exp (param $x v128) (result v128)
-    (local $t v128) (local $k v128) (local $r v128) (local $r2 v128) (local $r4 v128)
-    (local.set $x (f64x2.pmax (local.get $x) (v128.const f64x2 -700 -700)))
-    ;; Adding 1.5 × 2^52 rounds to an integer and leaves it in the lowest bits.
-    (local.set $t
-      (f64x2.add
-        (f64x2.mul (local.get $x) (v128.const f64x2 1.4426950408889634 1.4426950408889634))
-        (v128.const f64x2 6755399441055744 6755399441055744)))
-    (local.set $k (f64x2.sub (local.get $t) (v128.const f64x2 6755399441055744 6755399441055744)))
-    (local.set $r
-      (f64x2.sub
-        (f64x2.sub
-          (local.get $x)
-          (f64x2.mul (local.get $k) (v128.const f64x2 0.6931471803691238 0.6931471803691238)))
-        (f64x2.mul (local.get $k) (v128.const f64x2 1.9082149292705877e-10 1.9082149292705877e-10))))
-    (local.set $r2 (f64x2.mul (local.get $r) (local.get $r)))
-    (local.set $r4 (f64x2.mul (local.get $r2) (local.get $r2)))
-    (f64x2.mul
-      (f64x2.add
-        (f64x2.add
-          (call $quad
-            (local.get $r) (local.get $r2)
-            (v128.const f64x2 1 1) (v128.const f64x2 1 1)
-            (v128.const f64x2 0.5 0.5) (v128.const f64x2 0.16666666666666666 0.16666666666666666))
-          (f64x2.mul
-            (call $quad
-              (local.get $r) (local.get $r2)
-              (v128.const f64x2 0.041666666666666664 0.041666666666666664)
-              (v128.const f64x2 0.008333333333333333 0.008333333333333333)
-              (v128.const f64x2 0.001388888888888889 0.001388888888888889)
-              (v128.const f64x2 0.0001984126984126984 0.0001984126984126984))
-            (local.get $r4)))
-        (f64x2.mul
-          (call $quad
-            (local.get $r) (local.get $r2)
-            (v128.const f64x2 0.0000248015873015873 0.0000248015873015873)
-            (v128.const f64x2 0.0000027557319223985893 0.0000027557319223985893)
-            (v128.const f64x2 2.755731922398589e-7 2.755731922398589e-7)
-            (v128.const f64x2 2.505210838544172e-8 2.505210838544172e-8))
-          (f64x2.mul (local.get $r4) (local.get $r4))))
-      (i64x2.add
-        (i64x2.shl (local.get $t) (i32.const 52))
-        (v128.const i64x2 0x3ff0000000000000 0x3ff0000000000000))))
-
-  ;; (a + b r) + (c + d r) r²
-  (func $quad
-    (param $r v128) (param $r2 v128) (param $a v128) (param $b v128) (param $c v128) (param $d v128) (result v128)
-    (f64x2.add
-      (f64x2.add (local.get $a) (f64x2.mul (local.get $b) (local.get $r)))
-      (f64x2.mul
-        (f64x2.add (local.get $c) (f64x2.mul (local.get $d) (local.get $r)))
-        (local.get $r2))))
 
   ;; What each row adds to a bin, 16 bytes: its gradient in whole steps, and its hessian in whole steps above a one in
   ;; the lowest 24 bits, which counts the row.
@@ -187,7 +176,8 @@
     (param $rowsAt i32) (param $count i32) (param $binsAt i32) (param $stride i32)
     (param $gradientsAt i32) (param $histogramAt i32) (result i32)
     (local $end i32) (local $blockEnd i32) (local $at i32) (local $touched i32)
-    (local $row i32) (local $binAt i32) (local $binEnd i32) (local $h i32) (local $bins i32) (local $a i32)
+    (local $row i32) (local $binAt i32) (local $binEnd i32) (local $bins i32) (local $a i32)
+    (local $h0 i32) (local $h1 i32) (local $h2 i32) (local $h3 i32)
     (local $v v128)
     (memory.fill
       (local.get $histogramAt) (i32.const 0) (i32.mul (local.get $stride) (i32.const 4160)))
@@ -214,28 +204,24 @@
           (local.set $v (v128.load (i32.add (local.get $gradientsAt) (i32.shl (local.get $row) (i32.const 4)))))
           (local.set $binAt (i32.add (local.get $binsAt) (i32.mul (local.get $row) (local.get $stride))))
           (local.set $binEnd (i32.add (local.get $binAt) (local.get $stride)))
-          (local.set $h (local.get $histogramAt))
+          (local.set $h0 (local.get $histogramAt))
+          (local.set $h1 (i32.add (local.get $h0) (i32.const 4160)))
+          (local.set $h2 (i32.add (local.get $h1) (i32.const 4160)))
+          (local.set $h3 (i32.add (local.get $h2) (i32.const 4160)))
           (loop $four
             (local.set $bins (i32.load (local.get $binAt)))
-            (local.set $a
-              (i32.add (local.get $h) (i32.shl (i32.and (local.get $bins) (i32.const 255)) (i32.const 4))))
+            (local.set $a (i32.add (local.get $h0) (i32.shl (i32.and (local.get $bins) (i32.const 255)) (i32.const 4))))
             (v128.store (local.get $a) (i64x2.add (v128.load (local.get $a)) (local.get $v)))
-            (local.set $a
-              (i32.add
-                (local.get $h) (i32.and (i32.shr_u (local.get $bins) (i32.const 4)) (i32.const 0xff0))))
-            (v128.store offset=4160
-              (local.get $a) (i64x2.add (v128.load offset=4160 (local.get $a)) (local.get $v)))
-            (local.set $a
-              (i32.add
-                (local.get $h) (i32.and (i32.shr_u (local.get $bins) (i32.const 12)) (i32.const 0xff0))))
-            (v128.store offset=8320
-              (local.get $a) (i64x2.add (v128.load offset=8320 (local.get $a)) (local.get $v)))
-            (local.set $a
-              (i32.add
-                (local.get $h) (i32.and (i32.shr_u (local.get $bins) (i32.const 20)) (i32.const 0xff0))))
-            (v128.store offset=12480
-              (local.get $a) (i64x2.add (v128.load offset=12480 (local.get $a)) (local.get $v)))
-            (local.set $h (i32.add (local.get $h) (i32.const 16640)))
+            (local.set $a (i32.add (local.get $h1) (i32.shl (i32.and (i32.shr_u (local.get $bins) (i32.const 8)) (i32.const 255)) (i32.const 4))))
+            (v128.store (local.get $a) (i64x2.add (v128.load (local.get $a)) (local.get $v)))
+            (local.set $a (i32.add (local.get $h2) (i32.shl (i32.and (i32.shr_u (local.get $bins) (i32.const 16)) (i32.const 255)) (i32.const 4))))
+            (v128.store (local.get $a) (i64x2.add (v128.load (local.get $a)) (local.get $v)))
+            (local.set $a (i32.add (local.get $h3) (i32.shl (i32.shr_u (local.get $bins) (i32.const 24)) (i32.const 4))))
+            (v128.store (local.get $a) (i64x2.add (v128.load (local.get $a)) (local.get $v)))
+            (local.set $h0 (i32.add (local.get $h0) (i32.const 16640)))
+            (local.set $h1 (i32.add (local.get $h1) (i32.const 16640)))
+            (local.set $h2 (i32.add (local.get $h2) (i32.const 16640)))
+            (local.set $h3 (i32.add (local.get $h3) (i32.const 16640)))
             (local.set $binAt (i32.add (local.get $binAt) (i32.const 4)))
             (br_if $four (i32.lt_u (local.get $binAt) (local.get $binEnd))))
           (local.set $rowsAt (i32.add (local.get $rowsAt) (i32.const 4)))

@@ -2,7 +2,7 @@ import { type Model, predictScores } from '../models/model.ts'
 import { fitTemperature, goldenSection, lossOfScores, temper } from './calibration.ts'
 import { type Examples, rollingSplits, type TimeSplit, thinDays } from './examples.ts'
 import { type BoosterSettings, growTogether, logShares, openBooster } from './gbdt.ts'
-import { trainSoftmax } from './softmax.ts'
+import { createDesign, fitSoftmax, trainSoftmax } from './softmax.ts'
 import { partOf, type Watch } from './watch.ts'
 
 export type RungName = 'prior' | 'softmax' | 'gbdt' | 'blend'
@@ -107,7 +107,7 @@ export function trainRegression(examples: Examples, classes: number, l2: number,
 }
 
 /** More rows bear more rounds before the booster learns their noise, but far from in proportion. */
-const roundsExponent = 0.25
+const roundsExponent = 0.2
 
 /** The booster for so many rows, as the plan has it from fewer. */
 export function boosterSettings({ booster, boosterRows }: LadderPlan, rows: number): BoosterSettings {
@@ -155,9 +155,16 @@ function sum(numbers: number[]): number {
 }
 
 function planSoftmax(windows: TimeSplit[], labels: Uint8Array, watch: Watch, classes: number) {
+  const byWindow = windows.map((split, window) => {
+    const design = createDesign(thinDays(split.past, mostSoftmaxRows))
+    return penalties.map((l2, index) => {
+      const done = (window + index / penalties.length) / windows.length
+      const part = partOf(watch, done, done + 1 / (windows.length * penalties.length))
+      return predictScores(fitSoftmax(design, classes, l2, part), split.future.columns)
+    })
+  })
   const tries = penalties.map((l2, index) => {
-    const part = partOf(watch, index / penalties.length, (index + 1) / penalties.length)
-    const scores = foretell(windows, (split) => trainRegression(split.past, classes, l2, part))
+    const scores = joinScores(byWindow.map((parts) => parts[index]!))
     return { l2, scores, loss: lossOfScores(scores, labels, classes) }
   })
   return tries.reduce((best, one) => (one.loss < best.loss ? one : best))

@@ -1,6 +1,6 @@
-import { type Model, predict } from '../models/model.ts'
+import { type Model, predict, predictScores, softmaxRows } from '../models/model.ts'
 import { countClasses, type Examples, holdOut } from './examples.ts'
-import { trainBooster } from './gbdt.ts'
+import { growAlone, openBooster } from './gbdt.ts'
 import {
   boosterSettings,
   classSharesOf,
@@ -19,7 +19,7 @@ export type Climb =
       kind: 'climbed'
       /** The model to use: the chosen rung, learnt again from all rows. */
       model: Model
-      /** How `model` was trained; the booster's rounds are those of all rows. */
+      /** How `model` was trained; the booster's rounds are those for all rows. */
       plan: LadderPlan
       /** The chosen rung as it was judged: it has seen no row later than the embargo before the hold-out. */
       chosen: Rung
@@ -35,15 +35,25 @@ export type Rung = {
   model: Model
   /** Log-loss on the windows inside the training days, by which the rung was chosen. */
   validationLoss: number | undefined
+  /** What it says of the hold-out, row after row. */
+  probabilities: Float64Array
   holdout: Metrics
 }
+
+export type LadderOptions = PlanOptions & {
+  /** Trains rungs elsewhere, at the same time. Without it one training follows the other. */
+  trainAside?: ((work: RungWork) => Promise<Model>) | undefined
+}
+
+/** A rung to be trained as the plan says. */
+export type RungWork = { name: RungName; plan: LadderPlan; examples: Examples; classes: number }
 
 /**
  * Climbs from class shares over softmax regression and boosted trees to a blend of both, and stays on the
  * last rung that earned its place inside the training days. The hold-out decides nothing before it judges.
  * What it judges is the way of training; the model to use goes the same way, by the same plan, with the latest days too.
  */
-export function climbLadder(examples: Examples, options: PlanOptions): Climb {
+export async function climbLadder(examples: Examples, options: LadderOptions): Promise<Climb> {
   refuseDisorder(examples, options.classes)
   const { classes, horizonDays } = options
   const split = holdOut(examples, horizonDays)
@@ -51,19 +61,28 @@ export function climbLadder(examples: Examples, options: PlanOptions): Climb {
 
   const watch = forwardOnly(options)
   const plan = planLadder(split.past, { ...options, ...partOf(watch, 0, 0.3) })
-  const names = plan.rungs.map((rung) => rung.name)
-  const judged = trainRungs(names, plan, split.past, classes, partOf(watch, 0.3, 0.6))
+  const work: RungWork = { name: plan.choice, plan, examples, classes }
+  // The two largest trainings need nothing of each other.
+  const aside = options.trainAside?.(work)
+  const judged = trainRungs(
+    plan.rungs.map((rung) => rung.name),
+    { ...work, examples: split.past },
+    partOf(watch, 0.3, aside ? 0.9 : 0.6),
+    split.future,
+  )
   const rungs = plan.rungs.map(({ name, loss }) => {
-    const model = judged.get(name)!
-    const holdout = measure(predict(model, split.future.columns), split.future.labels, classes)
-    return { name, model, validationLoss: loss, holdout }
+    const { model, scores } = judged.get(name)!
+    // The chosen one speaks exactly as it will later, when it is met by the next candidate.
+    const probabilities =
+      name === plan.choice ? predict(model, split.future.columns) : probabilitiesOf(scores, classes)
+    const holdout = measure(probabilities, split.future.labels, classes)
+    return { name, model, validationLoss: loss, probabilities, holdout }
   })
-
-  const final = trainRungs(neededFor(plan.choice), plan, examples, classes, partOf(watch, 0.6, 1))
+  const model = aside ? await aside : trainRungOf(work, partOf(watch, 0.6, 1))
   watch.onProgress?.(1)
   return {
     kind: 'climbed',
-    model: final.get(plan.choice)!,
+    model,
     plan: { ...plan, booster: boosterSettings(plan, examples.labels.length) },
     chosen: rungs.find((rung) => rung.name === plan.choice)!,
     rungs,
@@ -73,48 +92,80 @@ export function climbLadder(examples: Examples, options: PlanOptions): Climb {
   }
 }
 
-function neededFor(name: RungName): RungName[] {
-  return name === 'blend' ? ['softmax', 'gbdt', 'blend'] : [name]
+/** Trains one rung, and those it is made of. */
+export function trainRungOf(work: RungWork, watch: Watch): Model {
+  const names: RungName[] = work.name === 'blend' ? ['softmax', 'gbdt', 'blend'] : [work.name]
+  return trainRungs(names, work, watch).get(work.name)!.model
 }
+
+/** A model, and its tempered scores of later rows. */
+type Trained = { model: Model; scores: Float64Array }
 
 /** Trains the rungs in the order given; a blend is made of the two before it. */
 function trainRungs(
   names: RungName[],
-  plan: LadderPlan,
-  examples: Examples,
-  classes: number,
+  work: RungWork,
   watch: Watch,
-): Map<RungName, Model> {
-  const trained = new Map<RungName, Model>()
+  later?: Examples,
+): Map<RungName, Trained> {
+  const trained = new Map<RungName, Trained>()
   for (const [index, name] of names.entries()) {
     const part = partOf(watch, index / names.length, (index + 1) / names.length)
-    const { temperature } = plan.rungs.find((rung) => rung.name === name)!
-    trained.set(name, { ...trainRung(name, plan, examples, classes, part, trained), temperature })
+    const { temperature } = work.plan.rungs.find((rung) => rung.name === name)!
+    const { model, scores } = trainRung({ ...work, name }, part, trained, later)
+    trained.set(name, {
+      model: { ...model, temperature },
+      scores: scores.map((score) => score / temperature),
+    })
   }
   return trained
 }
 
 function trainRung(
-  name: RungName,
-  plan: LadderPlan,
-  examples: Examples,
-  classes: number,
+  { name, plan, examples, classes }: RungWork,
   watch: Watch,
-  trained: Map<RungName, Model>,
-): Model {
+  trained: Map<RungName, Trained>,
+  later: Examples | undefined,
+): Trained {
+  const scored = (model: Model) => ({
+    model,
+    scores: later ? predictScores(model, later.columns) : new Float64Array(),
+  })
   switch (name) {
     case 'prior':
-      return classSharesOf(examples, classes)
+      return scored(classSharesOf(examples, classes))
     case 'softmax':
-      return trainRegression(examples, classes, plan.softmaxL2, watch)
+      return scored(trainRegression(examples, classes, plan.softmaxL2, watch))
     case 'gbdt':
-      return trainBooster(examples, classes, boosterSettings(plan, examples.labels.length), watch)
+      return trainBoosted(examples, plan, classes, watch, later)
     case 'blend': {
       const weights = Float64Array.of(1 - plan.boosterShare, plan.boosterShare)
-      const parts = [trained.get('softmax')!, trained.get('gbdt')!]
-      return { kind: 'blend', classes, features: examples.columns.length, temperature: 1, weights, parts }
+      const [regression, boosted] = [trained.get('softmax')!, trained.get('gbdt')!]
+      const parts = [regression.model, boosted.model]
+      return {
+        model: { kind: 'blend', classes, features: examples.columns.length, temperature: 1, weights, parts },
+        scores: regression.scores.map((score, at) => weights[0]! * score + weights[1]! * boosted.scores[at]!),
+      }
     }
   }
+}
+
+/** Later rows travel along while the trees grow, which is quicker than leading them through the trees afterwards. */
+function trainBoosted(
+  examples: Examples,
+  plan: LadderPlan,
+  classes: number,
+  watch: Watch,
+  later: Examples | undefined,
+): Trained {
+  const settings = boosterSettings(plan, examples.labels.length)
+  const booster = growAlone(openBooster(examples, classes, settings, later), settings.rounds, watch)
+  return { model: booster.model(), scores: booster.scores() }
+}
+
+function probabilitiesOf(scores: Float64Array, classes: number): Float64Array {
+  softmaxRows(scores, classes)
+  return scores
 }
 
 function classesSeen(examples: Examples, classes: number): number {

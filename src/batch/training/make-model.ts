@@ -11,11 +11,11 @@ import {
 import { type Model, predict } from '../models/model.ts'
 import { artifactFormat, decodeModel, encodeModel, sha256Of } from '../models/model-codec.ts'
 import { type Examples, holdOut, sliceExamples } from './examples.ts'
-import { examplesOf, featureNames, horizonOfHistory } from './features.ts'
+import { daysKept, examplesOf, featureNames, horizonOfHistory } from './features.ts'
 import { calibrationLimit, judge, type Verdict } from './gate.ts'
 import { calendarOf, dayName, type History, spanOf } from './history.ts'
 import { leastPlaces, leastShare, medianDaysFor } from './label.ts'
-import { type Climb, climbLadder } from './ladder.ts'
+import { type Climb, climbLadder, type LadderOptions } from './ladder.ts'
 import { classSharesOf, type LadderPlan, type RungName } from './ladder-plan.ts'
 import {
   logLoss,
@@ -51,10 +51,19 @@ export type Made =
 type Climbed = Extract<Climb, { kind: 'climbed' }>
 
 /** Makes a model from a history and judges it. The same history, seed and rules give the same bytes. */
-export function makeModel(history: History, request: MakeRequest, watch: Watch = {}): Made {
+export async function makeModel(
+  history: History,
+  request: MakeRequest,
+  options: Watch & Pick<LadderOptions, 'trainAside'> = {},
+): Promise<Made> {
   const horizonDays = horizonOfHistory(history)
   const examples = examplesOf(history, horizonDays)
-  const climb = climbLadder(examples, { classes: classes.length, horizonDays, seed: request.seed, ...watch })
+  const climb = await climbLadder(examples, {
+    classes: classes.length,
+    horizonDays,
+    seed: request.seed,
+    ...options,
+  })
   if (climb.kind === 'insufficient_labels') return climb
 
   const rivals = rivalsOf(examples, climb, horizonDays)
@@ -159,10 +168,12 @@ function meet({ chosen, holdout }: Climbed, { active, seed }: MakeRequest): Met 
   if ('notComparable' in active) return active
   const { columns, labels, groups } = holdout
   const model = decodeModel(active.judged)
-  const [ours, theirs] = [chosen.model, model].map((one) => predict(one, columns))
-  const losses = [ours!, theirs!].map((probabilities) => rowLosses(probabilities, labels, classes.length))
+  const theirs = predict(model, columns)
+  const losses = [chosen.probabilities, theirs].map((probabilities) =>
+    rowLosses(probabilities, labels, classes.length),
+  )
   return {
-    metrics: measure(theirs!, labels, classes.length),
+    metrics: measure(theirs, labels, classes.length),
     model,
     difference: pairedBootstrap(losses[0]!, losses[1]!, groups, seed),
   }
@@ -205,6 +216,7 @@ function dataOf(
     first_day: dayName(firstDay),
     last_day: dayName(calendarOf(history)!.days.at(-1)!),
     holdout_from: dayName(climb.holdoutFrom),
+    days_kept: daysKept(history),
     snapshot_sha256: request.snapshot.sha256,
     ranks_sha256: request.snapshot.ranksSha256,
     volumes_sha256: request.snapshot.volumesSha256,

@@ -39,7 +39,8 @@ export function openPlainKernel(bytes: number): Kernel {
           f64[to + k * step] = exponential
           sum += exponential
         }
-        for (let k = 0; k < classes; k++) f64[to + k * step]! /= sum
+        const share = 1 / sum
+        for (let k = 0; k < classes; k++) f64[to + k * step]! *= share
       }
     },
 

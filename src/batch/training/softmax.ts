@@ -9,7 +9,11 @@ import { stopIfAsked, type Watch } from './watch.ts'
  * length to search for.
  */
 export function trainSoftmax(examples: Examples, classes: number, l2: number, watch: Watch = {}): Softmax {
-  const design = createDesign(examples)
+  return fitSoftmax(createDesign(examples), classes, l2, watch)
+}
+
+/** The same where several penalties are tried on the same rows: what does not depend on the penalty is made once. */
+export function fitSoftmax(design: Design, classes: number, l2: number, watch: Watch = {}): Softmax {
   const bound = factorise(curvatureBound(design, l2), design.width)
   const weights = new Float64Array(classes * design.width)
   let loss = Infinity
@@ -36,7 +40,11 @@ const TOLERANCE = 1e-7
  * a mark for each feature that may be missing, then a one.
  */
 export type Design = {
-  examples: Examples
+  labels: Uint8Array
+  /** What every row looks like, row after row. */
+  values: Float64Array
+  /** Half the Gram matrix of the rows; its lower triangle, row after row. */
+  halfGram: Float64Array
   mean: Float64Array
   scale: Float64Array
   /** Where the mark of a feature stands, or −1 for a feature that was never missing. */
@@ -56,7 +64,10 @@ export function createDesign(examples: Examples): Design {
     scale[feature] = moments.deviation > 0 ? 1 / moments.deviation : 0
     if (moments.missing > 0) marks[feature] = width++
   }
-  return { examples, mean, scale, marks, width: width + 1 }
+  const moments = { mean, scale, marks, width: width + 1 }
+  const values = valuesOf(examples, moments)
+  const halfGram = halfGramOf(values, moments.width)
+  return { labels: examples.labels, values, halfGram, ...moments }
 }
 
 /** The penalised loss of all rows and its gradient in the weights. */
@@ -66,20 +77,17 @@ export function softmaxLoss(
   classes: number,
   l2: number,
 ): { loss: number; gradient: Float64Array } {
-  const { labels } = design.examples
-  const { width } = design
+  const { labels, values, width } = design
   const gradient = new Float64Array(weights.length)
-  const values = new Float64Array(width)
   const scores = new Float64Array(classes)
   let loss = 0
-  for (let row = 0; row < labels.length; row++) {
-    fillRow(design, row, values)
-    for (let k = 0; k < classes; k++) scores[k] = dot(weights, k * width, values)
+  for (let row = 0, at = 0; row < labels.length; row++, at += width) {
+    for (let k = 0; k < classes; k++) scores[k] = dot(weights, k * width, values, at, width)
     softmaxRows(scores, classes)
     loss += rowLoss(scores[labels[row]!]!)
-    for (let k = 0; k < classes; k++) {
+    for (let k = 0, to = 0; k < classes; k++, to += width) {
       const slope = gradientOf(scores[k]!, labels[row] === k)
-      for (let d = 0; d < width; d++) gradient[k * width + d]! += slope * values[d]!
+      for (let d = 0; d < width; d++) gradient[to + d]! += slope * values[at + d]!
     }
   }
   for (let at = 0; at < weights.length; at++) {
@@ -108,36 +116,52 @@ function momentsOf(column: Float32Array): { mean: number; deviation: number; mis
   return { mean, deviation: count > 0 ? Math.sqrt(squares / count) : 0, missing: column.length - count }
 }
 
-function fillRow({ examples, mean, scale, marks, width }: Design, row: number, values: Float64Array): void {
-  const { columns } = examples
-  for (let feature = 0; feature < columns.length; feature++) {
-    const raw = columns[feature]![row]!
-    const isMissing = Number.isNaN(raw)
-    values[feature] = isMissing ? 0 : standardise(raw, mean[feature]!, scale[feature]!)
-    if (marks[feature]! >= 0) values[marks[feature]!] = isMissing ? 1 : 0
-  }
-  values[width - 1] = 1
-}
+type Moments = Pick<Design, 'mean' | 'scale' | 'marks' | 'width'>
 
-function dot(weights: Float64Array, from: number, values: Float64Array): number {
-  let sum = 0
-  for (let d = 0; d < values.length; d++) sum += weights[from + d]! * values[d]!
-  return sum
-}
-
-/** Half the Gram matrix plus the penalty; its lower triangle, row after row. */
-function curvatureBound(design: Design, l2: number): Float64Array {
-  const { width, examples } = design
-  const matrix = new Float64Array(width * width)
-  const values = new Float64Array(width)
-  for (let row = 0; row < examples.labels.length; row++) {
-    fillRow(design, row, values)
-    for (let i = 0; i < width; i++) {
-      const half = values[i]! / 2
-      if (half === 0) continue
-      for (let j = 0; j <= i; j++) matrix[i * width + j]! += half * values[j]!
+function valuesOf({ columns, labels }: Examples, { mean, scale, marks, width }: Moments): Float64Array {
+  const values = new Float64Array(labels.length * width)
+  for (const [feature, column] of columns.entries()) {
+    const mark = marks[feature]!
+    for (let row = 0, at = 0; row < column.length; row++, at += width) {
+      const raw = column[row]!
+      const isMissing = Number.isNaN(raw)
+      values[at + feature] = isMissing ? 0 : standardise(raw, mean[feature]!, scale[feature]!)
+      if (mark >= 0) values[at + mark] = isMissing ? 1 : 0
     }
   }
+  for (let at = width - 1; at < values.length; at += width) values[at] = 1
+  return values
+}
+
+/** Four sums at a time: each addition would otherwise wait for the one before. */
+function dot(a: Float64Array, aAt: number, b: Float64Array, bAt: number, length: number): number {
+  let [first, second, third, fourth] = [0, 0, 0, 0]
+  let d = 0
+  for (; d + 4 <= length; d += 4) {
+    first += a[aAt + d]! * b[bAt + d]!
+    second += a[aAt + d + 1]! * b[bAt + d + 1]!
+    third += a[aAt + d + 2]! * b[bAt + d + 2]!
+    fourth += a[aAt + d + 3]! * b[bAt + d + 3]!
+  }
+  for (; d < length; d++) first += a[aAt + d]! * b[bAt + d]!
+  return first + second + (third + fourth)
+}
+
+function halfGramOf(values: Float64Array, width: number): Float64Array {
+  const matrix = new Float64Array(width * width)
+  for (let at = 0; at < values.length; at += width) {
+    for (let i = 0; i < width; i++) {
+      const half = values[at + i]! / 2
+      if (half === 0) continue
+      for (let j = 0; j <= i; j++) matrix[i * width + j]! += half * values[at + j]!
+    }
+  }
+  return matrix
+}
+
+/** Half the Gram matrix plus the penalty. */
+function curvatureBound({ halfGram, width }: Design, l2: number): Float64Array {
+  const matrix = halfGram.slice()
   for (let i = 0; i < width; i++) matrix[i * width + i]! += isBias(i, width) ? RIDGE : l2 + RIDGE
   return matrix
 }

@@ -1,5 +1,7 @@
-import { setPriority } from 'node:os'
-import { parentPort, workerData } from 'node:worker_threads'
+import { availableParallelism, setPriority } from 'node:os'
+import { parentPort, Worker, workerData } from 'node:worker_threads'
+import type { Model } from '../models/model.ts'
+import type { RungWork } from './ladder.ts'
 import { makeModel } from './make-model.ts'
 import type { ThreadMessage, ThreadWork } from './train-in-thread.ts'
 
@@ -8,10 +10,11 @@ const { history, request } = workerData as ThreadWork
 const tell = (message: ThreadMessage) => parentPort!.postMessage(message)
 
 // On Linux a priority belongs to a thread: training takes what the API leaves over.
-if (process.platform === 'linux') setPriority(10)
+if (process.platform === 'linux') setPriority(19)
 
 let toldAt = 0
-const made = makeModel(history, request, {
+const made = await makeModel(history, request, {
+  trainAside: availableParallelism() > 1 ? trainAside : undefined,
   onProgress(fraction) {
     if (performance.now() - toldAt < 200) return
     toldAt = performance.now()
@@ -19,3 +22,14 @@ const made = makeModel(history, request, {
   },
 })
 tell({ kind: 'answer', made })
+
+/** In a second thread, which ends with this one. It shares the features and gets its own copy of the little else. */
+function trainAside(work: RungWork): Promise<Model> {
+  const url = new URL('./rung-thread.js', import.meta.url)
+  const worker = new Worker(url, { workerData: work, name: 'training aside' })
+  return new Promise((resolve, reject) => {
+    worker.on('message', resolve)
+    worker.on('error', reject)
+    worker.on('exit', () => reject(new Error('The second training thread ended without an answer.')))
+  })
+}
