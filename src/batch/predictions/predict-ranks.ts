@@ -1,4 +1,4 @@
-import { setImmediate as breathe } from 'node:timers/promises'
+import { invariant } from '../../platform/invariant.ts'
 import type { BatchApp } from '../app.ts'
 import { loadModel } from '../models/artifact.ts'
 import { type ClassName, classes, type RegisteredModel } from '../models/manifest.ts'
@@ -6,12 +6,13 @@ import { type Model, predict } from '../models/model.ts'
 import { CorruptModel } from '../models/model-codec.ts'
 import { findActive } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
-import { type RunInHand, workRun } from '../runs/work-run.ts'
+import { threadScript, workInThread } from '../runs/work-in-thread.ts'
+import { workRun } from '../runs/work-run.ts'
 import { featureNames, featuresOf } from '../training/features.ts'
 import { dayName, type History, type SeriesName } from '../training/history.ts'
 import { readHistory, type StoredHistory } from '../training/history-rows.ts'
 import { listRegisteredIds, type NewPrediction, storePredictions } from './prediction-rows.ts'
-import { scorePastPredictions } from './score-past-predictions.ts'
+import { type ScoringApp, scorePastPredictions } from './score-past-predictions.ts'
 
 const blockSize = 2_000
 const readingShare = 0.3
@@ -23,14 +24,55 @@ export async function predictRanks(app: BatchApp, { runId }: { runId: string }):
     const active = await findActive(app.db, 'train_classifier')
     if (!active) throw new RunFailed('no_active_model')
     const model = await loadActive(app, active)
-    const stored = await readHistory(app.db)
-    run.report(readingShare)
-
-    const predictions = await foretell(app, run, active, model, stored)
-    run.report(scoringShare)
-    const outcomes = await scorePastPredictions(app, stored)
-    return async () => ({ modelId: active.id, metrics: { predictions, outcomes } })
+    const work: ScoringWork = {
+      run: run.id,
+      take: run.take,
+      now: app.clock(),
+      databaseUrl: urlOf(app),
+      active,
+      model,
+    }
+    const metrics = await workInThread<ScoringMetrics>(
+      threadScript('./score-thread.js', import.meta.url),
+      work,
+      {
+        signal: run.signal,
+        onProgress: run.report,
+      },
+    )
+    return async () => ({ modelId: active.id, metrics })
   })
+}
+
+/** What a thread needs to score on its own, with a connection of its own. */
+export type ScoringWork = {
+  run: string
+  take: number
+  now: Date
+  databaseUrl: string
+  active: RegisteredModel
+  model: Model
+}
+
+type ScoringMetrics = { predictions: number; outcomes: number }
+
+/** The work itself, which a thread does. */
+export async function scoreAll(
+  app: ScoringApp,
+  { active, model }: Pick<ScoringWork, 'active' | 'model'>,
+  report: (fraction: number) => void,
+): Promise<ScoringMetrics> {
+  const stored = await readHistory(app.db)
+  report(readingShare)
+  const predictions = await foretell(app, report, active, model, stored)
+  report(scoringShare)
+  return { predictions, outcomes: await scorePastPredictions(app, stored) }
+}
+
+function urlOf({ pool }: BatchApp): string {
+  const { connectionString } = pool.options
+  invariant(connectionString !== undefined, 'the pool was opened with a connection string')
+  return connectionString
 }
 
 async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model> {
@@ -43,10 +85,9 @@ async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model
   throw new RunFailed('corrupt_model')
 }
 
-/** Block by block, with a pause after each: other requests of this process go on. */
 async function foretell(
-  app: BatchApp,
-  run: RunInHand,
+  app: ScoringApp,
+  report: (fraction: number) => void,
   active: RegisteredModel,
   model: Model,
   { history, series }: StoredHistory,
@@ -76,9 +117,7 @@ async function foretell(
       await app.fence(tx)
       await storePredictions(tx, active.id, horizonDays, block, app.clock())
     })
-    run.report(readingShare + (scoringShare - readingShare) * (to / leading.length))
-    run.signal.throwIfAborted()
-    await breathe()
+    report(readingShare + (scoringShare - readingShare) * (to / leading.length))
   }
   return leading.length
 }

@@ -12,6 +12,9 @@ import {
   settleOutcomes,
 } from './prediction-rows.ts'
 
+/** What scoring reaches from its thread. */
+export type ScoringApp = Pick<BatchApp, 'db' | 'fence'> & { clock(): Date }
+
 const pageSize = 5_000
 /** A late import may still tell an outcome; after this many days nobody waits for it. */
 const patienceDays = 60
@@ -21,7 +24,7 @@ const patienceDays = 60
  * not checked at the end of its horizon stays for a while.
  */
 export async function scorePastPredictions(
-  app: BatchApp,
+  app: ScoringApp,
   { history, series }: StoredHistory,
 ): Promise<number> {
   const lastDay = calendarOf(history)?.days.at(-1)

@@ -7,6 +7,8 @@ import { endRun, giveRunBack, lockRun, type RunEnd, renewRun, takeRun } from './
 /** A run in a worker's hands. */
 export type RunInHand = {
   readonly id: string
+  /** Counts the workers that were in charge of it. What is written for the run is written by the last of them. */
+  readonly take: number
   /** Says how far the work is; written down about once a second. */
   report(fraction: number): void
   /** Aborted when the work should end early: another worker took over, or this process stops. */
@@ -45,6 +47,13 @@ export async function workRun(
   }
 }
 
+/** Lets a transaction pass only while this worker is in charge of the run. */
+export function fenceOfRun({ id, take }: Pick<RunInHand, 'id' | 'take'>): BatchApp['fence'] {
+  return async (tx) => {
+    if (!(await lockRun(tx, id, take))) throw new RunTaken('Another worker is in charge of this run.')
+  }
+}
+
 /** Another worker is in charge of this run. */
 class RunTaken extends Error {
   override readonly name = 'RunTaken'
@@ -63,7 +72,7 @@ async function settleRun(
 ): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
-    if (!(await lockRun(tx, runId, take))) throw new RunTaken('Another worker is in charge of this run.')
+    await fenceOfRun({ id: runId, take })(tx)
     await endRun(tx, runId, await endOf(tx), app.clock())
   })
 }
@@ -108,6 +117,7 @@ function watchRun(app: BatchApp, id: string, take: number): RunInHand & { end():
   const heart = setInterval(() => void renew(), renewEveryMs)
   return {
     id,
+    take,
     signal,
     report: (fraction) => {
       progress = Math.min(1, Math.max(progress, fraction))

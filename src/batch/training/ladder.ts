@@ -41,8 +41,8 @@ export type Rung = {
 }
 
 export type LadderOptions = PlanOptions & {
-  /** Trains rungs elsewhere, at the same time. Without it one training follows the other. */
-  trainAside?: ((work: RungWork) => Promise<Model>) | undefined
+  /** Trains a rung elsewhere, at the same time, if it is worth it. Otherwise one training follows the other. */
+  trainAside?: ((work: RungWork) => Promise<Model> | undefined) | undefined
 }
 
 /** A rung to be trained as the plan says. */

@@ -1,0 +1,15 @@
+import { openDb, openPool } from '../../platform/db.ts'
+import { answerFromThread } from '../runs/work-in-thread.ts'
+import { fenceOfRun } from '../runs/work-run.ts'
+import { type ScoringWork, scoreAll } from './predict-ranks.ts'
+
+/** The inside of the thread that scores. It reads and writes itself; what it writes passes only while its run is its own. */
+await answerFromThread<ScoringWork>(async (work, report) => {
+  const pool = openPool({ url: work.databaseUrl, max: 2, name: 'rankledger scoring', onError() {} })
+  try {
+    const fence = fenceOfRun({ id: work.run, take: work.take })
+    return await scoreAll({ db: openDb(pool), clock: () => work.now, fence }, work, report)
+  } finally {
+    await pool.end()
+  }
+})
