@@ -224,6 +224,9 @@ create table billing.payment (
   looks              integer not null default 0,
   none_count         integer not null default 0,     -- lookups that found nothing after the key window had closed
   none_since         timestamptz,                    -- service time of the first of them
+  resend_declines    integer not null default 0,     -- re-sends in a row that got the same "no" while lookups found nothing
+  resend_code        text,                           -- that "no"
+  resend_since       timestamptz,                    -- service time of the first of them
   unique (invoice_id, attempt),
   check (captured in (0, amount)),
   check (refunded + refund_pending <= captured),
@@ -260,6 +263,9 @@ create table billing.refund (
   looks          integer not null default 0,
   none_count     integer not null default 0,
   none_since     timestamptz,
+  resend_declines integer not null default 0,
+  resend_code    text,
+  resend_since   timestamptz,
   unique (payment_id, n),
   check ((n is null) = (provider_reference is null)),
   check (n is not null or origin = 'provider'),

@@ -35,9 +35,10 @@ create trigger webhook_stays before delete on billing.webhook
 -- A hint may name a payment by the provider's id.
 create index payment_by_provider_id on billing.payment (provider_id) where provider_id is not null;
 
--- Present: nothing is charged until an operator has looked. Written when the provider speaks of real money in a sandbox.
+-- Present: nothing is charged until an operator has looked. Written when the provider speaks of real money in a sandbox, and
+-- when it refuses our own credentials.
 create table billing.charging_stop (
-  one         boolean primary key default true check (one),
+  provider    text primary key,                 -- '*': all of them
   stopped_at  timestamptz not null,
   cause       text not null
 );

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type pg from 'pg'
 import type { BatchApp } from './batch/app.ts'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
-import { findChargingStop } from './billing/charging-stop.ts'
+import { findChargingStop, stopForCredentials } from './billing/charging-stop.ts'
 import {
   guardProvider,
   type ProviderGuard,
@@ -12,7 +12,7 @@ import {
 } from './billing/providers/guarded-provider.ts'
 import { measuredProvider } from './billing/providers/measured-provider.ts'
 import { sandboxProvider } from './billing/providers/sandbox.ts'
-import { stoppableProvider } from './billing/providers/stoppable-provider.ts'
+import { openStopSwitch, stoppableProvider } from './billing/providers/stoppable-provider.ts'
 import { findSealedBy } from './billing/reseal.ts'
 import type { Config } from './config.ts'
 import { logEvents } from './log-events.ts'
@@ -114,7 +114,11 @@ export async function openApp(
     const sandboxUrl =
       sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
     const providerGuard = openProvider(config, sandboxUrl, metrics)
-    const isStopped = async () => (await findChargingStop(billingDb)) !== undefined
+    const { name } = config.provider
+    const stop = openStopSwitch({
+      isStopped: async () => (await findChargingStop(billingDb, name)) !== undefined,
+      onCredentialsRefused: () => stopForCredentials(billingDb, name, clock()),
+    })
     const shared = {
       db: billingDb,
       pool,
@@ -127,7 +131,7 @@ export async function openApp(
     }
     const billingFor = Object.fromEntries(
       providerUses.map((use): [ProviderUse, BillingApp] => {
-        const provider = stoppableProvider(providerGuard.uses[use], isStopped)
+        const provider = stoppableProvider(providerGuard.uses[use], stop)
         return [use, { ...shared, provider }]
       }),
     ) as Record<ProviderUse, BillingApp>

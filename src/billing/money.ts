@@ -23,6 +23,10 @@ export function compare(a: Money, b: Money): number {
   return difference < 0n ? -1 : difference > 0n ? 1 : 0
 }
 
+export function sameMoney(a: Money, b: Money): boolean {
+  return a.minor === b.minor && a.currency === b.currency
+}
+
 export function isZero(money: Money): boolean {
   return money.minor === 0n
 }

@@ -118,6 +118,9 @@ export type BillingTables = IdempotencyTables & {
     looks: Generated<number>
     none_count: Generated<number>
     none_since: Date | null
+    resend_declines: Generated<number>
+    resend_code: string | null
+    resend_since: Date | null
   }
   'billing.refund': {
     id: string
@@ -144,6 +147,9 @@ export type BillingTables = IdempotencyTables & {
     looks: Generated<number>
     none_count: Generated<number>
     none_since: Date | null
+    resend_declines: Generated<number>
+    resend_code: string | null
+    resend_since: Date | null
   }
   'billing.ledger_transfer': {
     id: Generated<bigint>
@@ -175,7 +181,7 @@ export type BillingTables = IdempotencyTables & {
     settled_at: Date | null
     look_at: Date
   }
-  'billing.charging_stop': { one: Generated<boolean>; stopped_at: Date; cause: string }
+  'billing.charging_stop': { provider: string; stopped_at: Date; cause: string }
   'billing.audit': {
     id: Generated<bigint>
     at: Date

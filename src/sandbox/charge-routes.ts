@@ -68,7 +68,8 @@ export function chargeRoutes(http: Http, desk: Desk): void {
     if (await lookupFails(desk, request.params.name)) return breakDown(reply)
     const found = await desk.book.find(request.params.name)
     if (!found) throw refuse('charge_not_found')
-    return sendJson(reply, 200, withCard(found.payment, findCard(found.billingKey)!))
+    const echo = desk.faults.lookupEcho(await desk.faults.inForce(), request.params.name)
+    return sendJson(reply, 200, misnamed(withCard(found.payment, findCard(found.billingKey)!), echo))
   })
   http.get('/v1/charges', { ...common, schema: { querystring: Listing } }, async (request, reply) => {
     if (await lookupFails(desk, 'list')) return breakDown(reply)
@@ -95,7 +96,8 @@ export function chargeRoutes(http: Http, desk: Desk): void {
 
 function refuseWhenDown(desk: Desk) {
   return async (request: FastifyRequest): Promise<void> => {
-    const { down } = await desk.faults.inForce()
+    const { down, refuse_credentials } = await desk.faults.inForce()
+    if (refuse_credentials) throw refuse('unauthorized')
     if (down === 'reset') request.raw.socket.resetAndDestroy()
     if (down) throw refuse('provider_down')
   }
@@ -115,6 +117,7 @@ async function charge(desk: Desk, request: FastifyRequest, reply: FastifyReply, 
   const mishap = card.charge ?? desk.faults.mishapOf(faults, key)
   if (mishap === 'error_before') return breakDown(reply)
   if (mishap === 'timeout_before') return hold(request, reply, desk.closing)
+  if (mishap === 'key_used_otherwise') throw refuse('idempotency_key_reused')
 
   const entry = {
     reference: body.reference,
@@ -146,6 +149,7 @@ async function refund(
   const mishap = desk.faults.mishapOf(faults, key)
   if (mishap === 'error_before') return breakDown(reply)
   if (mishap === 'timeout_before') return hold(request, reply, desk.closing)
+  if (mishap === 'key_used_otherwise') throw refuse('idempotency_key_reused')
 
   const entry = {
     payment,
@@ -234,7 +238,8 @@ async function answer(
     case 'timeout_after':
       return hold(request, reply, desk.closing)
     case 'wrong_amount':
-      return sendJson(reply, status, withWrongAmount(entered.answer))
+    case 'wrong_currency':
+      return sendJson(reply, status, misnamed(entered.answer, mishap))
     case 'garbage':
       return sendJson(reply, status, entered.answer.slice(0, entered.answer.length / 2))
     default:
@@ -242,9 +247,14 @@ async function answer(
   }
 }
 
-function withWrongAmount(text: string): string {
+function misnamed(text: string, echo: 'wrong_amount' | 'wrong_currency' | undefined): string {
+  if (!echo) return text
   const body = JSON.parse(text)
-  return JSON.stringify({ ...body, amount: body.amount + 1 })
+  const wrong =
+    echo === 'wrong_amount'
+      ? { amount: body.amount + 1 }
+      : { currency: body.currency === 'USD' ? 'KRW' : 'USD' }
+  return JSON.stringify({ ...body, ...wrong })
 }
 
 /** A payment of the book, which knows only the billing key, with what may be shown of its card. */

@@ -16,6 +16,19 @@ export const Faults = Type.Object(
     error_after_rate: Rate('Share of charges and refunds answered 500 although the money moved'),
     timeout_before_rate: Rate('Share of charges and refunds that are never answered, and no money moved'),
     timeout_after_rate: Rate('Share of charges and refunds that are never answered, and the money moved'),
+    refuse_credentials: Type.Optional(
+      Type.Boolean({
+        description: 'Every call of a merchant is answered 401, as if its key had been revoked',
+      }),
+    ),
+    key_used_otherwise_rate: Rate(
+      'Share of charges and refunds refused as if their key had been used with another request',
+    ),
+    wrong_currency_rate: Rate(
+      'Share of charges and refunds whose answer names another currency than the one moved',
+    ),
+    lookup_wrong_amount_rate: Rate('Share of lookups that name another amount than the one moved'),
+    lookup_wrong_currency_rate: Rate('Share of lookups that name another currency than the one moved'),
     wrong_amount_rate: Rate(
       'Share of charges and refunds whose answer names another amount than the one moved',
     ),
@@ -64,6 +77,8 @@ export type Mishap =
   | 'timeout_before'
   | 'timeout_after'
   | 'wrong_amount'
+  | 'wrong_currency'
+  | 'key_used_otherwise'
   | 'garbage'
 
 const mishaps: readonly Mishap[] = [
@@ -72,6 +87,8 @@ const mishaps: readonly Mishap[] = [
   'timeout_before',
   'timeout_after',
   'wrong_amount',
+  'wrong_currency',
+  'key_used_otherwise',
   'garbage',
 ]
 
@@ -148,6 +165,14 @@ export function openFaultDesk(pool: pg.Pool) {
 
     lookupFails(faults: Faults, subject: string): boolean {
       return strikes(faults.lookup_error_rate, 'lookup', subject)
+    },
+
+    /** What a lookup names wrongly, if anything. */
+    lookupEcho(faults: Faults, subject: string): 'wrong_amount' | 'wrong_currency' | undefined {
+      if (strikes(faults.lookup_wrong_amount_rate, 'lookup amount', subject)) return 'wrong_amount'
+      return strikes(faults.lookup_wrong_currency_rate, 'lookup currency', subject)
+        ? 'wrong_currency'
+        : undefined
     },
 
     /** How many copies of a notification go out, and after what wait. */

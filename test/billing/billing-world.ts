@@ -1,6 +1,8 @@
-import type { BillingTerms } from '../../src/billing/app.ts'
+import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
+import { findChargingStop, stopForCredentials } from '../../src/billing/charging-stop.ts'
 import { nextDue, runDue } from '../../src/billing/due.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
+import { openStopSwitch, stoppableProvider } from '../../src/billing/providers/stoppable-provider.ts'
 import { billingRoutes } from '../../src/billing/routes.ts'
 import { openAccess, type Scope, scopes } from '../../src/platform/access.ts'
 import type { Clock } from '../../src/platform/clock.ts'
@@ -22,7 +24,9 @@ export type Reply = { status: number; body: any; data: any; text: string; header
  * Billing alone, on a real database and through its real routes, with a provider that follows a script and a clock that
  * stands still until it is turned: for races, crashes and answers that no provider gives on demand.
  */
-export async function openBillingWorld(options: { now?: string; terms?: Partial<BillingTerms> } = {}) {
+export async function openBillingWorld(
+  options: { now?: string; terms?: Partial<BillingTerms>; stoppable?: boolean } = {},
+) {
   const url = await createDatabase()
   const pool = openPool({ url, max: 20, name: 'test', onError: () => {} })
   let now = new Date(options.now ?? '2026-03-05T09:00:00+09:00')
@@ -33,7 +37,8 @@ export async function openBillingWorld(options: { now?: string; terms?: Partial<
     },
   })
   const script = scriptedProvider()
-  const app = billingOn(pool, clock, script.provider, options.terms)
+  const plain = billingOn(pool, clock, script.provider, options.terms)
+  const app: BillingApp = options.stoppable ? { ...plain, provider: stoppable(plain) } : plain
   await seedPlans(app)
   const faults: unknown[] = []
   const http = buildHttp({
@@ -167,4 +172,12 @@ export async function openBillingWorld(options: { now?: string; terms?: Partial<
       await dropDatabase(url)
     },
   }
+}
+
+function stoppable({ db, provider, clock }: BillingApp): BillingApp['provider'] {
+  const stop = openStopSwitch({
+    isStopped: async () => (await findChargingStop(db, provider.name)) !== undefined,
+    onCredentialsRefused: () => stopForCredentials(db, provider.name, clock()),
+  })
+  return stoppableProvider(provider, stop)
 }

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { liftChargingStop } from '../../src/billing/charging-stop.ts'
+import { listAlarms } from '../../src/platform/alarm.ts'
 import { type Answer, openWorld, type World } from '../world.ts'
 
 let world: World
@@ -162,4 +164,30 @@ test('a year of the sandbox clock renews month by month, and both books agree', 
     .filter((one: { status: string }) => one.status === 'paid')
     .reduce((sum: number, one: { amount: number }) => sum + one.amount, 0)
   expect(Number(ours!.sum)).toBe(theirs)
+})
+
+test('a revoked secret key stops charging, over HTTP and with an alarm; nobody pays for it', async () => {
+  const account = newAccount()
+  const faults = (body: object) => world.post('/api/sandbox/provider/faults', body)
+  await faults({ refuse_credentials: true })
+  const body = {
+    account_id: account,
+    plan_id: 'starter-monthly',
+    payment_method: { billing_key: 'bk_test_ok' },
+  }
+  const refused = await world.post('/api/billing/subscribe', body)
+  expect([refused.status, refused.body.error.code]).toEqual([503, 'provider_unavailable'])
+  await faults({})
+  // The key works again, and still nothing is charged until somebody has looked.
+  expect((await world.post('/api/billing/subscribe', body)).status).toBe(503)
+  expect(await taken(account)).toEqual([])
+  expect(await listAlarms(world.app.billing.db, 9)).toMatchObject([
+    { kind: 'credentials_refused', subject: 'sandbox' },
+  ])
+  expect(await liftChargingStop(world.app.billing.db)).toBe(true)
+  await expect
+    .poll(async () => (await world.post('/api/billing/subscribe', body)).status, { timeout: 5_000 })
+    .toBe(201)
+  expect(await listAlarms(world.app.billing.db, 9)).toEqual([])
+  expect(await taken(account)).toMatchObject([{ amount: 9900 }])
 })

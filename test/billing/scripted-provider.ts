@@ -14,7 +14,15 @@ import type {
 /** What the provider does with the next call instead of what it would do. */
 export type ChargePlay =
   | { kind: 'decline'; code: DeclineCode }
-  | { kind: 'refuse'; code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error' }
+  | {
+      kind: 'refuse'
+      code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error'
+      replayed?: boolean
+    }
+  /** Takes the money and answers something that cannot be about it. */
+  | { kind: 'mismatch' | 'key_used_otherwise' }
+  /** Declines without keeping a record. */
+  | { kind: 'decline_unrecorded'; code: DeclineCode; replayed?: boolean }
   | { kind: 'not_sent' }
   /** Takes the money and never answers. */
   | { kind: 'lost_answer' }
@@ -22,7 +30,15 @@ export type ChargePlay =
   | { kind: 'lost_request' }
 
 export type RefundPlay = {
-  kind: 'declined' | 'disputed' | 'not_sent' | 'lost_answer' | 'lost_request' | 'pending'
+  kind:
+    | 'declined'
+    | 'declined_replay'
+    | 'disputed'
+    | 'not_sent'
+    | 'lost_answer'
+    | 'lost_request'
+    | 'pending'
+    | 'mismatch'
 }
 
 type Record_ = {
@@ -51,12 +67,13 @@ export function scriptedProvider() {
     afterCharge: async (_request: ChargeRequest): Promise<void> => {},
     beforeRefund: async (_request: RefundRequest): Promise<void> => {},
   }
-  const state = { silent: false, live: 0 }
+  const state = { silent: false, live: 0, credentialsRefused: false }
   const card = { brand: 'test', last4: '4242', expires: '12/2030' }
   const calls = { charge: 0, findPayment: 0, refund: 0, mostRefundsAtOnce: 0 }
 
   function look(reference: string): PaymentLookup {
     if (state.silent) return { kind: 'unknown' }
+    if (state.credentialsRefused) return { kind: 'credentials_refused' }
     const record = book.get(reference)
     return record ? { kind: 'found', payment: paymentOf(record, card) } : { kind: 'none' }
   }
@@ -76,7 +93,10 @@ export function scriptedProvider() {
       await hooks.beforeCharge(request)
       const play = charges.shift()
       if (play?.kind === 'not_sent') return { kind: 'not_sent' }
-      if (play?.kind === 'refuse') return { kind: 'refused', code: play.code }
+      if (state.credentialsRefused) return { kind: 'credentials_refused' }
+      const replay = play && 'replayed' in play ? { replayed: true as const } : {}
+      if (play?.kind === 'refuse') return { kind: 'refused', code: play.code, ...replay }
+      if (play?.kind === 'decline_unrecorded') return { kind: 'declined', code: play.code, ...replay }
       if (play?.kind === 'lost_request' || state.silent) return { kind: 'unknown' }
       if (request.billingKey === 'bk_test_nobody') return { kind: 'refused', code: 'billing_key_invalid' }
 
@@ -94,7 +114,9 @@ export function scriptedProvider() {
       book.set(request.key, record)
       await hooks.afterCharge(request)
       if (play?.kind === 'lost_answer') return { kind: 'unknown' }
-      if (record.status === 'declined') return { kind: 'declined', code: record.code ?? 'unknown' }
+      if (play?.kind === 'mismatch' || play?.kind === 'key_used_otherwise') return { kind: play.kind }
+      if (record.status === 'declined')
+        return { kind: 'declined', code: record.code ?? 'unknown', ...(known && { replayed: true }) }
       return { kind: 'done', payment: paymentOf(record, card) }
     },
 
@@ -110,7 +132,9 @@ export function scriptedProvider() {
       try {
         await hooks.beforeRefund(request)
         const play = refundPlays.shift()
+        if (state.credentialsRefused) return { kind: 'credentials_refused' }
         if (play?.kind === 'lost_request' || state.silent) return { kind: 'unknown' }
+        if (play?.kind === 'declined_replay') return { kind: 'declined', replayed: true }
         if (play?.kind === 'declined' || play?.kind === 'disputed' || play?.kind === 'not_sent') {
           return { kind: play.kind }
         }
@@ -122,6 +146,7 @@ export function scriptedProvider() {
           record.refunds.push({ reference: request.key, amount: request.amount, status })
         }
         if (play?.kind === 'lost_answer') return { kind: 'unknown' }
+        if (play?.kind === 'mismatch') return { kind: 'mismatch' }
         return { kind: play?.kind === 'pending' ? 'pending' : 'done' }
       } finally {
         state.live--

@@ -4,7 +4,7 @@ import type { BillingApp } from '../../src/billing/app.ts'
 import { findChargingStop, liftChargingStop } from '../../src/billing/charging-stop.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { signStandardWebhook, verifyStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
-import { stoppableProvider } from '../../src/billing/providers/stoppable-provider.ts'
+import { openStopSwitch, stoppableProvider } from '../../src/billing/providers/stoppable-provider.ts'
 import { reconcilePayments } from '../../src/billing/subscriptions/reconcile-payments.ts'
 import {
   eraseOldBodies,
@@ -463,10 +463,11 @@ describe('what becomes of them', () => {
   })
 
   test('an event marked live in sandbox mode stops all charging until an operator lifts it', async () => {
-    const provider = stoppableProvider(
-      world.script.provider,
-      async () => (await findChargingStop(world.app.db)) !== undefined,
-    )
+    const stop = openStopSwitch({
+      isStopped: async () => (await findChargingStop(world.app.db, 'scripted')) !== undefined,
+      onCredentialsRefused: async () => {},
+    })
+    const provider = stoppableProvider(world.script.provider, stop)
     const charge = () =>
       provider.charge({
         key: `pay_${count++}`,

@@ -165,13 +165,17 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
     test('a decline is replayed to the same key, because it is a finished answer', async () => {
       const request = chargeOf({ billingKey: simulated.cards.poor })
       await provider.charge(request)
-      expect(await provider.charge(request)).toEqual({ kind: 'declined', code: 'insufficient_funds' })
+      expect(await provider.charge(request)).toEqual({
+        kind: 'declined',
+        code: 'insufficient_funds',
+        replayed: true,
+      })
     })
 
     test('a key that was used for another amount says nothing about this one', async () => {
       const request = chargeOf()
       await provider.charge(request)
-      expect(await provider.charge({ ...request, amount: won(1n) })).toEqual({ kind: 'unknown' })
+      expect(await provider.charge({ ...request, amount: won(1n) })).toEqual({ kind: 'key_used_otherwise' })
       expect(await simulated.taken(request.key)).toMatchObject({ times: 1, amount: 9900n })
     })
 
@@ -201,6 +205,28 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
       })
     })
 
+    test('our own credentials refused are told apart from every card’s refusal, by whatever call', async () => {
+      const request = chargeOf()
+      await provider.charge(request)
+      await simulated.setFaults({ refuse_credentials: true })
+      const refused = { kind: 'credentials_refused' }
+      expect(await provider.charge(chargeOf())).toEqual(refused)
+      expect(await provider.findPayment(request.key)).toEqual(refused)
+      expect(await provider.exchange('ak_test_ok', 'customer')).toEqual(refused)
+      expect(await provider.describe(simulated.cards.good)).toEqual(refused)
+      expect(await provider.listPayments(new Date(0), new Date(), null)).toEqual(refused)
+    })
+
+    test('a lookup tells the amount and currency that the provider names, right or wrong', async () => {
+      const { reference } = await pay()
+      await simulated.setFaults({ lookup_wrong_amount_rate: 1 })
+      expect(await provider.findPayment(reference)).toMatchObject({ payment: { amount: won(9901n) } })
+      await simulated.setFaults({ lookup_wrong_currency_rate: 1 })
+      expect(await provider.findPayment(reference)).toMatchObject({
+        payment: { amount: { currency: 'USD' } },
+      })
+    })
+
     test('a currency the provider does not take is refused', async () => {
       await simulated.setFaults({ currencies: ['KRW'] })
       expect(await provider.charge(chargeOf({ amount: { minor: 1900n, currency: 'USD' } }))).toEqual({
@@ -227,16 +253,17 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
     })
 
     test.each([
-      ['an error after the money moved', { error_after_rate: 1 }],
-      ['silence after the money moved', { timeout_after_rate: 1 }],
-      ['another amount in the answer', { wrong_amount_rate: 1 }],
-      ['an answer that is no JSON', { garbage_rate: 1 }],
+      ['an error after the money moved', { error_after_rate: 1 }, 'unknown'],
+      ['silence after the money moved', { timeout_after_rate: 1 }, 'unknown'],
+      ['another amount in the answer', { wrong_amount_rate: 1 }, 'mismatch'],
+      ['another currency in the answer', { wrong_currency_rate: 1 }, 'mismatch'],
+      ['an answer that is no JSON', { garbage_rate: 1 }, 'unknown'],
     ] as const)(
       '%s is unknown, the lookup finds the money and the same key replays it',
-      async (_what, faults) => {
+      async (_what, faults, kind) => {
         await simulated.setFaults(faults)
         const request = chargeOf()
-        expect(await provider.charge(request)).toEqual({ kind: 'unknown' })
+        expect(await provider.charge(request)).toEqual({ kind })
         await simulated.setFaults({})
         expect(await provider.findPayment(request.key)).toMatchObject({
           kind: 'found',
@@ -391,6 +418,7 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
       { timeout_before_rate: 1 },
       { timeout_after_rate: 1 },
       { wrong_amount_rate: 1 },
+      { wrong_currency_rate: 1 },
       { garbage_rate: 1 },
       { down: true },
       { down: 'reset' },
@@ -398,7 +426,8 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
       const payment = await pay()
       const refund = refundOf(payment, 2500n)
       await simulated.setFaults(faults)
-      expect(await provider.refund(refund)).toEqual({ kind: 'unknown' })
+      const isMisnamed = 'wrong_amount_rate' in faults || 'wrong_currency_rate' in faults
+      expect(await provider.refund(refund)).toEqual({ kind: isMisnamed ? 'mismatch' : 'unknown' })
       await simulated.setFaults({})
       expect(await provider.refund(refund)).toEqual({ kind: 'done' })
       expect((await simulated.taken(payment.reference)).refunded).toBe(2500n)

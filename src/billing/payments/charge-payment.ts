@@ -1,5 +1,5 @@
 import type { BillingApp } from '../app.ts'
-import type { Card } from '../providers/port.ts'
+import type { Card, ChargeOutcome, ChargeRequest } from '../providers/port.ts'
 import type { Attempt, MethodInUse, PaymentNews } from './payment.ts'
 import { needsLookupFirst, newsOfCharge, newsOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
@@ -9,34 +9,49 @@ import { keepBillingKey, openMethod } from './payment-method-rows.ts'
  * may have sent, is looked up first. Records nothing but a fresh billing key.
  */
 export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
-  if (!needsLookupFirst(attempt, app.clock())) return sendCharge(app, attempt)
-  const lookup = await app.provider.findPayment(attempt.reference)
-  if (lookup.kind === 'none') return sendCharge(app, attempt)
   const { paymentId } = attempt
-  // Nothing has left us as long as nobody answers.
-  return { paymentId, outcome: lookup.kind === 'found' ? newsOfLookup(lookup) : { kind: 'not_sent' } }
-}
-
-/** Asks under the attempt's key, whether or not it was asked before. */
-export async function sendCharge(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
-  const { paymentId } = attempt
+  if (needsLookupFirst(attempt, app.clock())) {
+    const lookup = await app.provider.findPayment(attempt.reference)
+    const isKnown = lookup.kind === 'found' || lookup.kind === 'mismatch'
+    if (isKnown) return { paymentId, outcome: newsOfLookup(lookup, attempt) }
+    // Nothing has left us as long as nobody answers.
+    if (lookup.kind !== 'none') return { paymentId, outcome: { kind: 'not_sent' } }
+  }
   const ready = await readyMethod(app, attempt.method)
   if (ready.kind !== 'ready') return { paymentId, outcome: ready }
-  const outcome = await app.provider.charge({
-    key: attempt.reference,
-    accountId: attempt.accountId,
-    amount: attempt.amount,
-    billingKey: ready.billingKey,
-    description: attempt.description,
-  })
-  return { paymentId, outcome: newsOfCharge(outcome) }
+  const outcome = await app.provider.charge(requestOf(attempt, ready.billingKey))
+  return { paymentId, outcome: newsOfCharge(outcome, attempt) }
 }
 
 /** Charges, and where no clear answer comes looks once before giving up for now. */
 export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
   const news = await chargePayment(app, attempt)
   if (news.outcome.kind !== 'unknown') return news
-  return { ...news, outcome: newsOfLookup(await app.provider.findPayment(attempt.reference)) }
+  const found = newsOfLookup(await app.provider.findPayment(attempt.reference), attempt)
+  return found.kind === 'unknown'
+    ? { ...news, outcome: { ...news.outcome, ...found } }
+    : { ...news, outcome: found }
+}
+
+/** Asks once more under the same key. What an earlier send did is not known, so only the outcome itself is told. */
+export async function resendCharge(app: BillingApp, attempt: Attempt): Promise<ChargeOutcome> {
+  const ready = await readyMethod(app, attempt.method)
+  if (ready.kind === 'ready') return app.provider.charge(requestOf(attempt, ready.billingKey))
+  if (ready.kind === 'not_sent') return ready
+  // A one-time key that was never exchanged was never charged. A card that is gone may have been.
+  return attempt.method.exchanged
+    ? { kind: 'unknown' }
+    : { kind: 'refused', code: ready.code, replayed: true }
+}
+
+function requestOf(attempt: Attempt, billingKey: string): ChargeRequest {
+  return {
+    key: attempt.reference,
+    accountId: attempt.accountId,
+    amount: attempt.amount,
+    billingKey,
+    description: attempt.description,
+  }
 }
 
 export type ReadyMethod =

@@ -25,9 +25,33 @@ export function verdictOfNone(doubt: Doubt, now: Date, keyWindowMs: number): Non
   const anHourAfter = noneSince.getTime() + hourMs
   if (noneCount >= enoughLookups && now.getTime() >= anHourAfter) return { kind: 'never_arrived' }
 
-  const checkAt =
-    noneCount < enoughLookups - 1 ? now.getTime() + hourMs / 2 : Math.max(anHourAfter, now.getTime() + 1)
-  return { kind: 'wait', noneCount, noneSince, checkAt: new Date(checkAt) }
+  return { kind: 'wait', noneCount, noneSince, checkAt: nextOfThree(noneCount, anHourAfter, now) }
+}
+
+/** Re-sends in a row that got the same "no", each after a lookup that found nothing. */
+export type ResendDeclines = { readonly count: number; readonly since: Date }
+
+export type ResendVerdict =
+  /** It has been said often and long enough: nothing was running. */
+  { kind: 'believe' } | { kind: 'wait'; declines: ResendDeclines; checkAt: Date }
+
+/**
+ * What follows when a re-send is turned down, and the provider does not say that this was its first answer: an earlier
+ * send may still be running. `before`: the same "no" so far, null if this is the first.
+ */
+export function verdictOfResend(before: ResendDeclines | null, now: Date): ResendVerdict {
+  const count = (before?.count ?? 0) + 1
+  const since = before?.since ?? now
+  const anHourAfter = since.getTime() + hourMs
+  if (count >= enoughLookups && now.getTime() >= anHourAfter) return { kind: 'believe' }
+  return { kind: 'wait', declines: { count, since }, checkAt: nextOfThree(count, anHourAfter, now) }
+}
+
+/** Three looks over an hour: at once, after half of it, and at its end. */
+function nextOfThree(count: number, anHourAfter: number, now: Date): Date {
+  const next =
+    count < enoughLookups - 1 ? now.getTime() + hourMs / 2 : Math.max(anHourAfter, now.getTime() + 1)
+  return new Date(next)
 }
 
 /**

@@ -50,7 +50,8 @@ export async function leaseAttempts(
 const attemptColumns = sql.raw(`
   p.id, p.provider_reference, i.issued_at as due_at, coalesce(i.issued_at <= n.lookup_first_before, false) as maybe_sent_before,
   p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.looks,
-  p.none_count, p.none_since, i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged`)
+  p.none_count, p.none_since, p.resend_declines, p.resend_code, p.resend_since,
+  i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged`)
 
 type AttemptRow = {
   id: string
@@ -67,6 +68,9 @@ type AttemptRow = {
   looks: number
   none_count: number
   none_since: Date | null
+  resend_declines: number
+  resend_code: string | null
+  resend_since: Date | null
   invoice_open: boolean
   method_id: string
   sealed: Buffer | null
@@ -88,6 +92,10 @@ function toAttempt(row: AttemptRow): Attempt {
     looks: row.looks,
     noneCount: row.none_count,
     noneSince: row.none_since,
+    resendDeclines:
+      row.resend_code !== null && row.resend_since !== null
+        ? { count: row.resend_declines, since: row.resend_since, code: row.resend_code }
+        : null,
     invoiceOpen: row.invoice_open,
     method: { methodId: row.method_id, sealed: row.sealed, exchanged: row.exchanged },
   }
@@ -125,6 +133,8 @@ export type Waiting = {
   lookAfterMs: number
   checkAt: Date | null
   none?: { count: number; since: Date }
+  /** Without them, the row of equal declines is broken. */
+  resendDeclines?: { count: number; since: Date; code: string }
 }
 
 /** No clear answer: to be looked up again. True if this is the first we hear of the doubt. */
@@ -146,6 +156,9 @@ export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Wai
       check_at: waiting.checkAt,
       looks: row('looks', '+', 1),
       ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),
+      resend_declines: waiting.resendDeclines?.count ?? 0,
+      resend_code: waiting.resendDeclines?.code ?? null,
+      resend_since: waiting.resendDeclines?.since ?? null,
     }))
     .where('id', '=', paymentId)
     .execute()

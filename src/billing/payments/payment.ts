@@ -1,6 +1,7 @@
-import type { Money } from '../money.ts'
+import { type Money, sameMoney } from '../money.ts'
 import type { Card, ChargeOutcome, DeclineCode, PaymentLookup, ProviderPayment } from '../providers/port.ts'
 import { declineCodes } from '../providers/port.ts'
+import type { ResendDeclines } from './doubt.ts'
 
 /** An attempt to take an invoice's amount, with all that is needed to ask the provider. */
 export type Attempt = {
@@ -21,6 +22,8 @@ export type Attempt = {
   readonly looks: number
   readonly noneCount: number
   readonly noneSince: Date | null
+  /** The same "no" to re-sends in a row, so far. */
+  readonly resendDeclines: (ResendDeclines & { readonly code: string }) | null
   /** Nobody pays for an invoice that was withdrawn meanwhile, so nothing more is sent for it. */
   readonly invoiceOpen: boolean
   readonly method: MethodInUse
@@ -45,13 +48,16 @@ export type FailureCode =
   /** Its invoice was voided before anything was sent. */
   | 'withdrawn'
 
+/** What a person must look into before an attempt or refund can be settled. */
+export type Contradicted = 'amount_differs' | 'key_used_otherwise'
+
 /** What became of an attempt. */
 export type PaymentNews = {
   readonly paymentId: string
   readonly outcome:
     | { kind: 'paid'; providerId: string; card: Card | null }
     | { kind: 'failed'; code: FailureCode }
-    | { kind: 'unknown' }
+    | { kind: 'unknown'; alarm?: Contradicted }
     | { kind: 'not_sent' }
 }
 
@@ -66,25 +72,54 @@ export function isDecline(code: string | null): code is DeclineCode {
   return (declineCodes as readonly string[]).includes(code ?? '')
 }
 
-export function newsOfCharge(outcome: ChargeOutcome): PaymentNews['outcome'] {
+type Asked = Pick<Attempt, 'reference' | 'amount'>
+
+/** What the answer to a first send says. A re-send is another matter: see `newsOfResend`. */
+export function newsOfCharge(outcome: ChargeOutcome, asked: Asked): PaymentNews['outcome'] {
   switch (outcome.kind) {
     case 'done':
-      return newsOfPayment(outcome.payment)
+      return newsOfPayment(outcome.payment, asked)
     case 'declined':
     case 'refused':
       return { kind: 'failed', code: outcome.code }
+    case 'mismatch':
+      return { kind: 'unknown', alarm: 'amount_differs' }
+    case 'key_used_otherwise':
+      return { kind: 'unknown', alarm: 'key_used_otherwise' }
+    case 'credentials_refused':
+      return { kind: 'not_sent' }
     default:
       return outcome
   }
 }
 
-/** A payment that the provider still works on is as unknown as one without an answer. */
-export function newsOfPayment(payment: ProviderPayment): PaymentNews['outcome'] {
+/**
+ * What the answer to a re-send says. An earlier send may still be running, so "no" settles nothing unless the provider
+ * says that it is its first answer once more.
+ */
+export function newsOfResend(outcome: ChargeOutcome, asked: Asked): PaymentNews['outcome'] {
+  if ((outcome.kind === 'declined' || outcome.kind === 'refused') && !outcome.replayed)
+    return { kind: 'unknown' }
+  const news = newsOfCharge(outcome, asked)
+  return news.kind === 'not_sent' ? { kind: 'unknown' } : news
+}
+
+/**
+ * A payment that the provider still works on is as unknown as one without an answer, and so is one that is not about
+ * our money. The card may be another than we know: issuers renew them.
+ */
+export function newsOfPayment(payment: ProviderPayment, asked: Asked): PaymentNews['outcome'] {
+  if (!isAsAsked(payment, asked)) return { kind: 'unknown', alarm: 'amount_differs' }
   if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId, card: payment.card }
   if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
   return { kind: 'unknown' }
 }
 
-export function newsOfLookup(lookup: PaymentLookup): PaymentNews['outcome'] {
-  return lookup.kind === 'found' ? newsOfPayment(lookup.payment) : { kind: 'unknown' }
+export function newsOfLookup(lookup: PaymentLookup, asked: Asked): PaymentNews['outcome'] {
+  if (lookup.kind === 'mismatch') return { kind: 'unknown', alarm: 'amount_differs' }
+  return lookup.kind === 'found' ? newsOfPayment(lookup.payment, asked) : { kind: 'unknown' }
+}
+
+export function isAsAsked(payment: ProviderPayment, asked: Asked): boolean {
+  return payment.reference === asked.reference && sameMoney(payment.amount, asked.amount)
 }

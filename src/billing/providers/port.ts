@@ -2,8 +2,9 @@ import type { Money } from '../money.ts'
 
 /**
  * What billing asks of a payment provider. Every call ends in one of a few outcomes and never throws for the provider's
- * sake: "no" and "don't know" are answers. An adapter turns timeouts, resets, 5xx, "still in progress", unreadable
- * answers and wrongly echoed amounts into `unknown`, and only what is certain into anything else.
+ * sake: "no" and "don't know" are answers. An adapter turns timeouts, resets, 5xx, "still in progress" and unreadable
+ * answers into `unknown`, and only what is certain into anything else. `replayed`: the provider marks this as
+ * its first answer to the key, given once more.
  */
 export type Provider = {
   readonly name: string
@@ -49,16 +50,35 @@ export type ChargeRequest = {
 
 export type ChargeOutcome =
   | { kind: 'done'; payment: ProviderPayment }
-  | { kind: 'declined'; code: DeclineCode }
-  /** The provider refused the request itself; no money moved and none will under this key. */
-  | { kind: 'refused'; code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error' }
+  | { kind: 'declined'; code: DeclineCode; replayed?: true }
+  /** The provider refused the request itself. What an earlier send of the key did is another matter. */
+  | {
+      kind: 'refused'
+      code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error'
+      replayed?: true
+    }
+  | Contradiction
+  | CredentialsRefused
   /** Nothing left this process: the circuit is open, too many calls are in flight, or nobody listens there. */
   | { kind: 'not_sent' }
   | { kind: 'unknown' }
 
+/** An answer that cannot be about what we asked. Money may have moved, so it is unknown, and a person must look. */
+export type Contradiction =
+  /** It names another amount, currency or payment than ours. */
+  | { kind: 'mismatch' }
+  /** The key is known with another request. */
+  | { kind: 'key_used_otherwise' }
+
+/** Our own credentials are refused, by the provider's code for that: nothing was done, and no card has to do with it. */
+export type CredentialsRefused = { kind: 'credentials_refused' }
+
 export type PaymentLookup =
   | { kind: 'found'; payment: ProviderPayment }
   | { kind: 'none' }
+  /** What was found cannot be what we asked for. Its amount is for the caller to compare. */
+  | { kind: 'mismatch' }
+  | CredentialsRefused
   | { kind: 'unknown' }
 
 export type ProviderPayment = {
@@ -97,10 +117,12 @@ export type RefundOutcome =
   | { kind: 'done' }
   /** Accepted, and settled later by a notification or a lookup. */
   | { kind: 'pending' }
-  | { kind: 'declined' }
+  | { kind: 'declined'; replayed?: true }
   | { kind: 'disputed' }
   /** Not done, because another remainder is left than we expect: this refund was done before, or somebody else's was. */
   | { kind: 'remaining_differs' }
+  | Contradiction
+  | CredentialsRefused
   | { kind: 'not_sent' }
   | { kind: 'unknown' }
 
@@ -109,17 +131,20 @@ export type Card = { readonly brand: string; readonly last4: string; readonly ex
 export type ExchangeOutcome =
   | { kind: 'done'; billingKey: string; card: Card }
   | { kind: 'refused' }
+  | CredentialsRefused
   | { kind: 'not_sent' }
   | { kind: 'unknown' }
 
 export type DescribeOutcome =
   | { kind: 'valid'; card: Card }
   | { kind: 'invalid' }
+  | CredentialsRefused
   | { kind: 'not_sent' }
   | { kind: 'unknown' }
 
 export type PaymentListing =
   | { kind: 'page'; payments: readonly ProviderPayment[]; next: string | null }
+  | CredentialsRefused
   | { kind: 'unknown' }
 
 export type WebhookDelivery = {

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { type JsonAnswer, openFetchJson } from '../../platform/fetch-json.ts'
 import { parseInstant } from '../../platform/time.ts'
-import { fromJson, type Money, toJson } from '../money.ts'
+import { fromJson, type Money, sameMoney, toJson } from '../money.ts'
 import {
   type ChargeOutcome,
   type ChargeRequest,
@@ -111,55 +111,83 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
 
 function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcome {
   if (answer.kind !== 'answered') return { kind: answer.kind }
-  if (answer.status === 200 || answer.status === 402) {
+  const replay = replayOf(answer)
+  if ((answer.status === 200 || answer.status === 402) && isPayment.Check(answer.body)) {
     const payment = paymentOf(answer.body)
-    if (payment?.reference !== request.key || !sameMoney(payment.amount, request.amount))
-      return { kind: 'unknown' }
+    if (payment?.reference !== request.key || !sameMoney(payment.amount, request.amount)) {
+      return { kind: 'mismatch' }
+    }
     if (answer.status === 200 && payment.status === 'paid') return { kind: 'done', payment }
     if (answer.status === 402 && payment.status === 'declined') {
-      return { kind: 'declined', code: payment.declineCode ?? 'unknown' }
+      return { kind: 'declined', code: payment.declineCode ?? 'unknown', ...replay }
     }
     return { kind: 'unknown' }
   }
+  if (answer.status < 400 || answer.status >= 500) return { kind: 'unknown' }
   const code = errorCodeOf(answer.body)
-  if (answer.status === 422 && (code === 'billing_key_invalid' || code === 'currency_not_supported')) {
-    return { kind: 'refused', code }
+  switch (code) {
+    case 'billing_key_invalid':
+    case 'currency_not_supported':
+      return { kind: 'refused', code, ...replay }
+    case 'invalid_request':
+    case 'validation_failed':
+      return { kind: 'refused', code: 'provider_error', ...replay }
+    case 'idempotency_key_reused':
+      return { kind: 'key_used_otherwise' }
+    case 'unauthorized':
+      return { kind: 'credentials_refused' }
+    default:
+      // A known reference or a key in use may hide a charge that went through earlier.
+      return { kind: 'unknown' }
   }
-  // Refused before the provider looked at the key. Every other "no" (a known reference, a key in use or used
-  // otherwise) may hide a charge that went through earlier.
-  const never = code === 'invalid_request' || code === 'validation_failed' || code === 'unauthorized'
-  return never ? { kind: 'refused', code: 'provider_error' } : { kind: 'unknown' }
+}
+
+function replayOf({ headers }: Extract<JsonAnswer, { kind: 'answered' }>): { replayed?: true } {
+  return headers['idempotent-replayed'] === 'true' ? { replayed: true } : {}
+}
+
+/** Told by its code, never by the status alone: some providers answer a plain decline with 403. */
+function refusesCredentials(answer: Extract<JsonAnswer, { kind: 'answered' }>): boolean {
+  return answer.status >= 400 && answer.status < 500 && errorCodeOf(answer.body) === 'unauthorized'
 }
 
 function lookupOutcome(reference: string, answer: JsonAnswer): PaymentLookup {
   if (answer.kind !== 'answered') return { kind: 'unknown' }
   if (answer.status === 404 && errorCodeOf(answer.body) === 'charge_not_found') return { kind: 'none' }
-  const payment = answer.status === 200 ? paymentOf(answer.body) : undefined
-  return payment?.reference === reference ? { kind: 'found', payment } : { kind: 'unknown' }
+  if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
+  if (answer.status !== 200 || !isPayment.Check(answer.body)) return { kind: 'unknown' }
+  const payment = paymentOf(answer.body)
+  return payment?.reference === reference ? { kind: 'found', payment } : { kind: 'mismatch' }
 }
 
-const refundRefusals: Readonly<Record<string, RefundOutcome>> = {
-  refund_declined: { kind: 'declined' },
-  amount_exceeds_remaining: { kind: 'declined' },
-  charge_not_found: { kind: 'declined' },
-  charge_not_paid: { kind: 'declined' },
-  charge_disputed: { kind: 'disputed' },
-  remaining_differs: { kind: 'remaining_differs' },
-  already_refunded: { kind: 'remaining_differs' },
-  // The provider did nothing and would do nothing until its operator acts; a later try may pass.
-  unauthorized: { kind: 'not_sent' },
+const refundRefusals: Readonly<Record<string, Exclude<RefundOutcome['kind'], 'declined'>>> = {
+  charge_disputed: 'disputed',
+  remaining_differs: 'remaining_differs',
+  already_refunded: 'remaining_differs',
+  idempotency_key_reused: 'key_used_otherwise',
+  unauthorized: 'credentials_refused',
 }
+const refundDeclines: ReadonlySet<string> = new Set([
+  'refund_declined',
+  'amount_exceeds_remaining',
+  'charge_not_found',
+  'charge_not_paid',
+])
 
 /** A known reference may mean that this very refund went through: that is for a lookup to say. */
 function refundOutcome(request: RefundRequest, answer: JsonAnswer): RefundOutcome {
   if (answer.kind !== 'answered') return { kind: answer.kind }
   if (answer.status === 200 && isRefund.Check(answer.body)) {
-    const { reference, amount, status } = answer.body
+    const { reference, amount, currency, status } = answer.body
     const echoed = reference === request.key && BigInt(amount) === request.amount.minor
-    return echoed && status === 'succeeded' ? { kind: 'done' } : { kind: 'unknown' }
+    if (!echoed || (currency !== undefined && currency !== request.amount.currency))
+      return { kind: 'mismatch' }
+    return status === 'succeeded' ? { kind: 'done' } : { kind: 'unknown' }
   }
   if (answer.status >= 500) return { kind: 'unknown' }
-  return refundRefusals[errorCodeOf(answer.body) ?? ''] ?? { kind: 'unknown' }
+  const code = errorCodeOf(answer.body) ?? ''
+  if (refundDeclines.has(code)) return { kind: 'declined', ...replayOf(answer) }
+  return { kind: refundRefusals[code] ?? 'unknown' }
 }
 
 function exchangeOutcome(answer: JsonAnswer): ExchangeOutcome {
@@ -167,6 +195,7 @@ function exchangeOutcome(answer: JsonAnswer): ExchangeOutcome {
   if (answer.status === 200 && isBillingKey.Check(answer.body)) {
     return { kind: 'done', billingKey: answer.body.billing_key, card: answer.body.card }
   }
+  if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
   return errorCodeOf(answer.body) === 'auth_key_invalid' ? { kind: 'refused' } : { kind: 'unknown' }
 }
 
@@ -174,12 +203,14 @@ function describeOutcome(answer: JsonAnswer): DescribeOutcome {
   if (answer.kind !== 'answered') return { kind: answer.kind }
   if (answer.status === 200 && isBillingKey.Check(answer.body))
     return { kind: 'valid', card: answer.body.card }
+  if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
   return errorCodeOf(answer.body) === 'billing_key_not_found' ? { kind: 'invalid' } : { kind: 'unknown' }
 }
 
 function listingOutcome(answer: JsonAnswer): PaymentListing {
-  if (answer.kind !== 'answered' || answer.status !== 200 || !isListing.Check(answer.body))
-    return { kind: 'unknown' }
+  if (answer.kind !== 'answered') return { kind: 'unknown' }
+  if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
+  if (answer.status !== 200 || !isListing.Check(answer.body)) return { kind: 'unknown' }
   const payments = answer.body.charges.map(paymentOf)
   if (!payments.every((payment) => payment !== undefined)) return { kind: 'unknown' }
   return { kind: 'page', payments, next: answer.body.next_cursor }
@@ -201,6 +232,7 @@ const CardJson = Type.Object({ brand: Type.String(), last4: Type.String(), expir
 const RefundJson = Type.Object({
   reference: Type.String(),
   amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  currency: Type.Optional(Type.String()),
   status: Type.Union([Type.Literal('succeeded'), Type.Literal('failed')]),
 })
 
@@ -255,10 +287,6 @@ function refundOf(refund: Static<typeof RefundJson>, { currency }: Money): Provi
 
 function declineCodeOf(text: string): DeclineCode {
   return declineCodes.find((code) => code === text) ?? 'unknown'
-}
-
-function sameMoney(a: Money, b: Money): boolean {
-  return a.minor === b.minor && a.currency === b.currency
 }
 
 function errorCodeOf(body: unknown): string | undefined {

@@ -13,7 +13,8 @@ export async function recordRefundElsewhere(
   now: Date,
   payment: Omit<SettledRefund, 'refundId' | 'amount' | 'refundPending'>,
   amount: Money,
+  asked?: { readonly n: number; readonly reference: string },
 ): Promise<NewEvent> {
-  const refundId = await insertForeignRefund(tx, now, { ...payment, amount })
+  const refundId = await insertForeignRefund(tx, now, { ...payment, amount, asked })
   return bookRefund(tx, now, { ...payment, refundId, amount, refunded: payment.refunded + amount.minor })
 }

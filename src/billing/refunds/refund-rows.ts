@@ -2,7 +2,8 @@ import { sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency, Money } from '../money.ts'
-import { realTimeIn } from '../payments/payment-rows.ts'
+import type { ResendDeclines } from '../payments/doubt.ts'
+import { realTimeIn, type Waiting } from '../payments/payment-rows.ts'
 import type { Refund, Refundable, RefundFailure, RefundReason } from './refund.ts'
 
 export type LockedPayment = Refundable & {
@@ -106,16 +107,24 @@ export async function insertRefund(
       look_at: realTimeIn(lookAfterMs),
       check_at: null,
       none_since: null,
+      resend_code: null,
+      resend_since: null,
     })
     .execute()
   return id
 }
 
-/** Records money that went back without our asking. */
+/** Records money that went back without our asking, or that a database since lost had asked for as its n-th. */
 export async function insertForeignRefund(
   tx: BillingTx,
   now: Date,
-  refund: { paymentId: string; invoiceId: string; accountId: string; amount: Money },
+  refund: {
+    paymentId: string
+    invoiceId: string
+    accountId: string
+    amount: Money
+    asked?: { readonly n: number; readonly reference: string } | undefined
+  },
 ): Promise<string> {
   const id = newId('ref_', now)
   await tx
@@ -128,8 +137,8 @@ export async function insertForeignRefund(
     .values({
       id,
       payment_id: refund.paymentId,
-      n: null,
-      provider_reference: null,
+      n: refund.asked?.n ?? null,
+      provider_reference: refund.asked?.reference ?? null,
       invoice_id: refund.invoiceId,
       account_id: refund.accountId,
       amount: refund.amount.minor,
@@ -148,9 +157,34 @@ export async function insertForeignRefund(
       look_at: null,
       check_at: null,
       none_since: null,
+      resend_code: null,
+      resend_since: null,
     })
     .execute()
   return id
+}
+
+const mostForgotten = 100
+
+/** Which of these references are of refunds that we would ask for next, and so have asked for before a restore. */
+export async function findForgottenRefunds(
+  tx: BillingTx,
+  paymentId: string,
+  references: readonly string[],
+): Promise<{ n: number; reference: string }[]> {
+  if (references.length === 0) return []
+  const found = await sql<{ n: number; reference: string }>`
+    select n, r.reference
+    from billing.payment p
+    cross join lateral (
+      select coalesce(max(f.n), 0) as last from billing.refund f where f.payment_id = p.id
+    ) known
+    cross join lateral generate_series(1, known.last + ${mostForgotten}) as n
+    cross join lateral (select billing.refund_reference(p.provider_reference, n) as reference) r
+    where p.id = ${paymentId} and r.reference = any (${[...references]})
+      and not exists (select from billing.refund f where f.provider_reference = r.reference)
+    order by n`.execute(tx)
+  return found.rows
 }
 
 export async function findRefund(db: BillingDb, refundId: string): Promise<Refund | undefined> {
@@ -199,11 +233,14 @@ export type LeasedRefund = {
   readonly reason: RefundReason | null
   /** Key and reference at the provider, derived from the payment and the refund's number. */
   readonly reference: string
-  readonly payment: { readonly reference: string; readonly providerId: string }
+  readonly payment: { readonly reference: string; readonly providerId: string; readonly amount: Money }
   /** What has gone back of the payment without this one. */
   readonly refunded: bigint
   /** What was left of the payment when this one was first sent. */
   readonly remaining: Money
+  readonly askedAt: Date
+  /** It belongs to a time of which a backup may have forgotten what was sent. */
+  readonly maybeSentBefore: boolean
   /** Null: nothing has left us yet. */
   readonly sentAt: Date | null
   /** The provider has said that it works on it. */
@@ -211,6 +248,7 @@ export type LeasedRefund = {
   readonly looks: number
   readonly noneCount: number
   readonly noneSince: Date | null
+  readonly resendDeclines: (ResendDeclines & { readonly code: string }) | null
 }
 
 export type Turn =
@@ -235,7 +273,10 @@ export async function takeTurn(db: BillingDb, refundId: string, now: Date, lease
 async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: number): Promise<Turn> {
   const found = await sql<TurnRow>`
     select r.id, r.provider_reference, r.origin, r.amount, r.currency, r.reason, r.status, r.step, r.sent_at, r.remaining,
-      r.looks, r.none_count, r.none_since, coalesce(r.sending_until > statement_timestamp(), false) as leased,
+      r.looks, r.none_count, r.none_since, r.resend_declines, r.resend_code, r.resend_since, r.created_at,
+      exists (select from billing.invoice i, billing.installation n
+        where i.id = r.invoice_id and i.issued_at <= n.lookup_first_before) as maybe_sent_before,
+      coalesce(r.sending_until > statement_timestamp(), false) as leased,
       p.provider_reference as payment_reference, p.provider_id, p.captured,
       -- What the provider is still working on is as good as gone.
       p.refunded + coalesce((select sum(o.amount) from billing.refund o
@@ -279,6 +320,11 @@ type TurnRow = {
   looks: number
   none_count: number
   none_since: Date | null
+  resend_declines: number
+  resend_code: string | null
+  resend_since: Date | null
+  created_at: Date
+  maybe_sent_before: boolean
   leased: boolean
   payment_reference: string
   provider_id: string | null
@@ -295,14 +341,24 @@ function toLeased(row: TurnRow): LeasedRefund {
     amount: { minor: row.amount, currency: row.currency },
     reason: row.reason,
     reference: row.provider_reference,
-    payment: { reference: row.payment_reference, providerId: row.provider_id ?? '' },
+    payment: {
+      reference: row.payment_reference,
+      providerId: row.provider_id ?? '',
+      amount: { minor: row.captured, currency: row.currency },
+    },
     refunded: row.refunded,
     remaining: { minor: isQueued ? row.captured - row.refunded : row.remaining!, currency: row.currency },
+    askedAt: row.created_at,
+    maybeSentBefore: row.maybe_sent_before,
     sentAt: isQueued ? null : row.sent_at,
     accepted: row.step === 'accepted',
     looks: row.looks,
     noneCount: row.none_count,
     noneSince: row.none_since,
+    resendDeclines:
+      row.resend_code !== null && row.resend_since !== null
+        ? { count: row.resend_declines, since: row.resend_since, code: row.resend_code }
+        : null,
   }
 }
 
@@ -327,7 +383,7 @@ export async function parkRefund(
   db: BillingDb,
   refundId: string,
   step: 'unknown' | 'accepted',
-  waiting: { lookAfterMs: number; checkAt: Date | null; none?: { count: number; since: Date } },
+  waiting: Waiting,
 ): Promise<void> {
   await db
     .updateTable('billing.refund')
@@ -338,6 +394,9 @@ export async function parkRefund(
       check_at: waiting.checkAt,
       looks: row('looks', '+', 1),
       ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),
+      resend_declines: waiting.resendDeclines?.count ?? 0,
+      resend_code: waiting.resendDeclines?.code ?? null,
+      resend_since: waiting.resendDeclines?.since ?? null,
     }))
     .where('id', '=', refundId)
     .where('status', '=', 'pending')

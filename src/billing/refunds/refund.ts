@@ -1,5 +1,5 @@
 import type { InvoiceStatus } from '../invoices/invoice.ts'
-import type { Money } from '../money.ts'
+import { type Money, sameMoney } from '../money.ts'
 import type { ProviderGuards, ProviderPayment, RefundOutcome } from '../providers/port.ts'
 import type { BillingRefusal } from '../refusals.ts'
 
@@ -53,6 +53,10 @@ function isPaid(status: InvoiceStatus): boolean {
   return status === 'paid' || status === 'partially_refunded'
 }
 
+type OnRecord =
+  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' }>
+  | { kind: 'none' }
+
 /**
  * What the provider's own record of a payment says about a refund of ours. Providers that carry our reference are
  * taken at their word, whatever else went back; of others the total tells, because refunds of one payment are sent one
@@ -63,9 +67,10 @@ export function refundOnRecord(
   refund: { readonly reference: string; readonly amount: Money },
   settledBefore: bigint,
   { namesRefunds }: Pick<ProviderGuards, 'namesRefunds'>,
-): Exclude<RefundOutcome, { kind: 'remaining_differs' }> | { kind: 'none' } {
+): OnRecord {
   const ours = record.refunds.find(({ reference }) => reference === refund.reference)
   if (ours) {
+    if (!sameMoney(ours.amount, refund.amount)) return { kind: 'mismatch' }
     if (ours.status === 'succeeded') return { kind: 'done' }
     return { kind: ours.status === 'pending' ? 'pending' : 'declined' }
   }

@@ -1,7 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
-import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts'
+import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
+import {
+  lookAgainAfterMs,
+  nextCheck,
+  type ResendDeclines,
+  verdictOfNone,
+  verdictOfResend,
+} from '../payments/doubt.ts'
+import { isAsAsked } from '../payments/payment.ts'
 import { markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { RefundOutcome } from '../providers/port.ts'
 import { bookRefund } from './book-refund.ts'
@@ -31,7 +39,7 @@ export async function sendRefund(app: BillingApp, refundId: string): Promise<Sen
   if (turn.kind === 'wait') return turn.inDoubt ? 'pending' : 'waits'
 
   const { refund } = turn
-  const outcome = refund.sentAt === null ? await sendFirst(app, refund) : await pursue(app, refund, now)
+  const outcome = refund.sentAt === null ? await sendFirst(app, refund, now) : await pursue(app, refund, now)
   return record(app, refund, outcome)
 }
 
@@ -47,15 +55,27 @@ export async function sendRefundInTurn(
 }
 
 type Found =
-  | Exclude<RefundOutcome, { kind: 'remaining_differs' }>
+  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' }>
   /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
   | { kind: 'overtaken'; givenBack: bigint }
   | { kind: 'none_yet'; count: number; since: Date; checkAt: Date }
+  /** Turned down again, which proves nothing about an earlier send. */
+  | { kind: 'declined_again'; declines: ResendDeclines & { code: string }; checkAt: Date }
   /** `givenBack`: what the provider says went back of the payment in all. */
   | { kind: 'never_arrived'; givenBack: bigint }
 
-/** A first send; where no clear answer comes it looks once. */
-async function sendFirst(app: BillingApp, refund: LeasedRefund): Promise<Found> {
+const lateMs = 3_600_000
+
+/**
+ * A first send; where no clear answer comes it looks once. One that comes late, or that a database since lost may have
+ * sent, is looked up first.
+ */
+async function sendFirst(app: BillingApp, refund: LeasedRefund, now: Date): Promise<Found> {
+  if (refund.maybeSentBefore || now.getTime() - refund.askedAt.getTime() > lateMs) {
+    const known = await look(app, refund)
+    if (known.kind === 'unknown') return { kind: 'not_sent' }
+    if (known.kind !== 'none') return known
+  }
   const outcome = await ask(app, refund)
   if (outcome.kind === 'remaining_differs') return explain(app, refund)
   if (outcome.kind !== 'unknown') return outcome
@@ -76,8 +96,26 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
   }
   const again = await ask(app, refund)
   if (again.kind === 'remaining_differs') return explain(app, refund)
+  if ((again.kind === 'declined' && !again.replayed) || again.kind === 'disputed')
+    return weighDecline(app, refund, again, now)
   // An earlier send may still arrive, so that this one did not leave proves nothing.
   return again.kind === 'not_sent' ? { kind: 'unknown' } : again
+}
+
+/** A "no" to a re-send: an earlier one may be running, so it counts once it was said often and long enough. */
+async function weighDecline(
+  app: BillingApp,
+  refund: LeasedRefund,
+  again: { kind: 'declined' } | { kind: 'disputed' },
+  now: Date,
+): Promise<Found> {
+  const found = await look(app, refund)
+  if (found.kind !== 'none') return found
+  const code = again.kind
+  const before = refund.resendDeclines?.code === code ? refund.resendDeclines : null
+  const verdict = verdictOfResend(before, now)
+  if (verdict.kind === 'believe') return again
+  return { kind: 'declined_again', declines: { ...verdict.declines, code }, checkAt: verdict.checkAt }
 }
 
 /**
@@ -92,21 +130,28 @@ async function explain(app: BillingApp, refund: LeasedRefund): Promise<Found> {
   return isCertain ? { kind: 'overtaken', givenBack: found.givenBack } : { kind: 'unknown' }
 }
 
-function ask(app: BillingApp, refund: LeasedRefund): Promise<RefundOutcome> {
-  return app.provider.refund({
+async function ask(
+  app: BillingApp,
+  refund: LeasedRefund,
+): Promise<Exclude<RefundOutcome, { kind: 'credentials_refused' }>> {
+  const outcome = await app.provider.refund({
     key: refund.reference,
     payment: refund.payment,
     amount: refund.amount,
     remaining: refund.remaining,
     reason: refund.reason ?? 'other',
   })
+  // Whose credentials are refused has sent nothing.
+  return outcome.kind === 'credentials_refused' ? { kind: 'not_sent' } : outcome
 }
 
 type Looked = Found | { kind: 'none'; givenBack: bigint }
 
 async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   const lookup = await app.provider.findPayment(refund.payment.reference)
+  if (lookup.kind === 'mismatch') return lookup
   if (lookup.kind !== 'found') return { kind: 'unknown' }
+  if (!isAsAsked(lookup.payment, refund.payment)) return { kind: 'mismatch' }
   const found = refundOnRecord(lookup.payment, refund, refund.refunded, app.provider.guards)
   return found.kind === 'none' ? { ...found, givenBack: lookup.payment.refunded.minor } : found
 }
@@ -120,7 +165,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
   const doubtful = refund.accepted ? 'accepted' : 'unknown'
   switch (outcome.kind) {
     case 'done':
-      await succeed(app, refundId, now)
+      await succeed(app, refund, now)
       return 'settled'
     case 'declined':
       await fail(app, refundId, 'refund_declined', now)
@@ -143,6 +188,26 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       }
       await requeueRefund(app.db, refundId, lookAfterMs)
       return 'pending'
+    case 'mismatch':
+    case 'key_used_otherwise':
+      await raiseContradiction(
+        app.db,
+        outcome.kind === 'mismatch' ? 'amount_differs' : outcome.kind,
+        refundId,
+        now,
+      )
+      await parkRefund(app.db, refundId, doubtful, {
+        lookAfterMs,
+        checkAt: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
+      })
+      return 'pending'
+    case 'declined_again':
+      await parkRefund(app.db, refundId, doubtful, {
+        lookAfterMs,
+        checkAt: outcome.checkAt,
+        resendDeclines: outcome.declines,
+      })
+      return 'pending'
     case 'pending':
     case 'unknown':
       await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : doubtful, {
@@ -161,11 +226,12 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
 }
 
 /** Refund, invoice totals, payment, ledger and event change together. */
-async function succeed(app: BillingApp, refundId: string, now: Date): Promise<void> {
+async function succeed(app: BillingApp, { refundId, sentAt }: LeasedRefund, now: Date): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'succeeded' })
     if (!refund) return
+    if (sentAt !== null) await clearContradictions(tx, [refundId])
     await insertEvents(tx, now, [await bookRefund(tx, now, refund)])
   })
 }
@@ -181,6 +247,7 @@ async function fail(
     await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
     if (!refund) return
+    await clearContradictions(tx, [refundId])
     const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId))
     const gone = givenBack === undefined ? [] : await recordGone(tx, now, refund, givenBack)
     await insertEvents(tx, now, [

@@ -62,6 +62,8 @@ export async function openAttempt(
       look_at: realTimeIn(leaseMs),
       check_at: null,
       none_since: null,
+      resend_code: null,
+      resend_since: null,
     })
     .returning('provider_reference')
     .executeTakeFirstOrThrow()
@@ -79,6 +81,7 @@ export async function openAttempt(
     looks: 0,
     noneCount: 0,
     noneSince: null,
+    resendDeclines: null,
     invoiceOpen: true,
     method,
   }

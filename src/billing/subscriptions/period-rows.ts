@@ -96,6 +96,7 @@ export async function openPeriods(
             looks: 0,
             noneCount: 0,
             noneSince: null,
+            resendDeclines: null,
             invoiceOpen: true,
             method,
           },

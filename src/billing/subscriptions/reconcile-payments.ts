@@ -65,10 +65,10 @@ async function* readBook(app: BillingApp, from: Date, to: Date): AsyncGenerator<
   let cursor: string | null = null
   do {
     let listing = await app.provider.listPayments(from, to, cursor)
-    for (let tries = 1; listing.kind === 'unknown' && tries < readTries; tries++) {
+    for (let tries = 1; listing.kind !== 'page' && tries < readTries; tries++) {
       listing = await app.provider.listPayments(from, to, cursor)
     }
-    if (listing.kind === 'unknown') throw new BookUnreadable("The provider's book cannot be read just now.")
+    if (listing.kind !== 'page') throw new BookUnreadable("The provider's book cannot be read just now.")
     yield listing.payments
     cursor = listing.next
   } while (cursor !== null)

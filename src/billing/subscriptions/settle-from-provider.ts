@@ -2,12 +2,14 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { setRefunded } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
-import { newsOfPayment } from '../payments/payment.ts'
+import type { Money } from '../money.ts'
+import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
+import { isAsAsked, newsOfPayment } from '../payments/payment.ts'
 import { leaseAttempts, markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { ProviderPayment } from '../providers/port.ts'
 import { recordRefundElsewhere } from '../refunds/refund-elsewhere.ts'
 import { refundEvent } from '../refunds/refund-event.ts'
-import { type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
+import { findForgottenRefunds, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { settleDecided, settlePayments } from './settle-payments.ts'
 
@@ -23,28 +25,37 @@ export type ProviderVerdict =
  * up, refunded more than we know, a refund that failed after all, disputed. Safe to run any number of times.
  */
 export async function settleFromProvider(app: BillingApp, reference: string): Promise<ProviderVerdict> {
-  const paymentId = await findOurs(app, reference)
-  if (paymentId === undefined) return 'not_ours'
+  const ours = await findOurs(app, reference)
+  if (!ours) return 'not_ours'
+  const { paymentId } = ours
   const lookup = await app.provider.findPayment(reference)
-  if (lookup.kind !== 'found') return 'not_known'
-  await settleCharge(app, paymentId, lookup.payment)
+  const differs = lookup.kind === 'found' ? !isAsAsked(lookup.payment, ours) : lookup.kind === 'mismatch'
+  if (differs) await raiseContradiction(app.db, 'amount_differs', paymentId, app.clock())
+  if (differs || lookup.kind !== 'found') return 'not_known'
+  await clearContradictions(app.db, [paymentId])
+  await settleCharge(app, ours, lookup.payment)
   const { status } = lookup.payment
   return status !== 'paid' || (await settleAfterwards(app, paymentId, lookup.payment))
     ? 'settled'
     : 'in_motion'
 }
 
-async function findOurs(app: BillingApp, reference: string): Promise<string | undefined> {
+type OurPayment = { readonly paymentId: string; readonly reference: string; readonly amount: Money }
+
+async function findOurs(app: BillingApp, reference: string): Promise<OurPayment | undefined> {
   const found = await app.db
     .selectFrom('billing.payment')
-    .select('id')
+    .select(['id', 'amount', 'currency'])
     .where('provider_reference', '=', reference)
     .executeTakeFirst()
-  return found?.id
+  return (
+    found && { paymentId: found.id, reference, amount: { minor: found.amount, currency: found.currency } }
+  )
 }
 
-async function settleCharge(app: BillingApp, paymentId: string, record: ProviderPayment): Promise<void> {
-  const outcome = newsOfPayment(record)
+async function settleCharge(app: BillingApp, ours: OurPayment, record: ProviderPayment): Promise<void> {
+  const { paymentId } = ours
+  const outcome = newsOfPayment(record, ours)
   if (outcome.kind !== 'paid' && outcome.kind !== 'failed') return
 
   // A sender that is still at it records the same truth; the row lock makes either of them the first.
@@ -103,26 +114,45 @@ async function settleAfterwards(
       })
     }
     const reversed = await reverseFailed(tx, record, now)
-    const known = reversed.at(-1)?.refunded ?? payment.refunded
+    let known = reversed.at(-1)?.refunded ?? payment.refunded
+    const about = {
+      paymentId: payment.id,
+      invoiceId: payment.invoice_id,
+      accountId: payment.account_id,
+      subscriptionId: payment.subscription_id,
+      stray: payment.stray,
+    }
+    // Refunds that carry a name of ours and are not here were asked for by a database since lost.
+    for (const { n, reference, amount } of await findForgotten(tx, payment.id, record)) {
+      events.push(
+        await recordRefundElsewhere(tx, now, { ...about, refunded: known }, amount, { n, reference }),
+      )
+      known += amount.minor
+    }
     // While a refund of ours is on its way the total may already hold it, so nothing is concluded from the total.
     const foreign = payment.refund_pending === 0n ? record.refunded.minor - known : 0n
     if (foreign > 0n) {
-      const about = {
-        paymentId: payment.id,
-        invoiceId: payment.invoice_id,
-        accountId: payment.account_id,
-        subscriptionId: payment.subscription_id,
-        stray: payment.stray,
-        refunded: known,
-      }
       const amount = { minor: foreign, currency: payment.currency }
-      events.push(await recordRefundElsewhere(tx, now, about, amount))
+      events.push(await recordRefundElsewhere(tx, now, { ...about, refunded: known }, amount))
     }
     await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
     // Less than we know is a record from before a refund of ours. More, while one of ours is on its way, may be that one
     // or somebody else's of the same amount.
     return record.refunded.minor === known + foreign && foreign >= 0n
   })
+}
+
+async function findForgotten(tx: BillingTx, paymentId: string, record: ProviderPayment) {
+  const done = record.refunds.filter(({ reference, status }) => reference !== null && status === 'succeeded')
+  const found = await findForgottenRefunds(
+    tx,
+    paymentId,
+    done.map(({ reference }) => reference!),
+  )
+  return found.map((one) => ({
+    ...one,
+    amount: done.find(({ reference }) => reference === one.reference)!.amount,
+  }))
 }
 
 /** Refunds that we hold for done and the provider calls failed: the money is still there, so a new transfer says so. */

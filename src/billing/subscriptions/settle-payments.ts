@@ -6,6 +6,7 @@ import type { InvoiceStatus } from '../invoices/invoice.ts'
 import { closeInvoice, listOwed, paidUpdate, scheduleDunning } from '../invoices/invoice-rows.ts'
 import { postingCtes, postTransfers } from '../ledger/ledger-rows.ts'
 import type { Currency } from '../money.ts'
+import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { lookAgainAfterMs, nextCheck } from '../payments/doubt.ts'
 import type { Attempt, FailureCode, PaymentNews } from '../payments/payment.ts'
 import { dropMethod, keptUpdate } from '../payments/payment-method-rows.ts'
@@ -67,6 +68,9 @@ async function recordDoubt(app: BillingApp, { attempt, news, fresh }: Settling, 
     if (news.outcome.kind === 'not_sent' && fresh) {
       return markUnsent(tx, attempt.paymentId, lookAgainAfterMs(attempt.looks + 1))
     }
+    if (news.outcome.kind === 'unknown' && news.outcome.alarm) {
+      await raiseContradiction(tx, news.outcome.alarm, attempt.paymentId, now)
+    }
     const isNew = await markUnknown(tx, attempt.paymentId, {
       lookAfterMs: lookAgainAfterMs(attempt.looks),
       checkAt: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
@@ -109,6 +113,13 @@ export async function settleDecided(
   const ids = news.map(({ paymentId }) => paymentId)
   await lockSubscriptionsOf(tx, ids)
   const standings = new Map((await readStandings(tx, ids)).map((one) => [one.paymentId, one]))
+
+  await clearContradictions(
+    tx,
+    [...standings.values()]
+      .filter(({ paymentStatus }) => paymentStatus === 'unknown')
+      .map((one) => one.paymentId),
+  )
 
   const paid: Paid[] = []
   for (const { paymentId, outcome } of news) {

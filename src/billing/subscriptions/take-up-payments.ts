@@ -1,9 +1,15 @@
 import type { BillingApp } from '../app.ts'
 import { keepBusy } from '../keep-busy.ts'
-import { chargePayment, sendCharge } from '../payments/charge-payment.ts'
-import { lookAgainAfterMs, nextCheck, verdictOfNone } from '../payments/doubt.ts'
-import { type Attempt, newsOfLookup, type PaymentNews } from '../payments/payment.ts'
-import { leaseAttempts, markSent, markUnknown, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
+import { lookAgainAfterMs, nextCheck, verdictOfNone, verdictOfResend } from '../payments/doubt.ts'
+import { type Attempt, newsOfLookup, newsOfResend, type PaymentNews } from '../payments/payment.ts'
+import {
+  leaseAttempts,
+  markSent,
+  markUnknown,
+  sendingLeaseMs,
+  type Waiting,
+} from '../payments/payment-rows.ts'
 import { workIsolated } from '../sweep-failures.ts'
 import { settlePayments } from './settle-payments.ts'
 
@@ -58,7 +64,7 @@ async function takeUp(app: BillingApp, attempt: Attempt): Promise<void> {
   }
 
   const lookup = await app.provider.findPayment(attempt.reference)
-  if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup))
+  if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup, attempt))
 
   const doubt = { sentAt: attempt.sentAt, noneCount: attempt.noneCount, noneSince: attempt.noneSince }
   const verdict = verdictOfNone(doubt, now, app.provider.guards.keyWindowMs)
@@ -66,10 +72,13 @@ async function takeUp(app: BillingApp, attempt: Attempt): Promise<void> {
     case 'never_arrived':
       return settle(app, attempt, { kind: 'failed', code: 'never_arrived' })
     case 'wait':
-      return wait(app, attempt, verdict.checkAt, { count: verdict.noneCount, since: verdict.noneSince })
+      return wait(app, attempt, {
+        checkAt: verdict.checkAt,
+        none: { count: verdict.noneCount, since: verdict.noneSince },
+      })
     case 'resend':
       if (attempt.invoiceOpen) return resend(app, attempt)
-      return wait(app, attempt, nextCheck(attempt.sentAt, now, app.provider.guards.keyWindowMs))
+      return wait(app, attempt, { checkAt: nextCheck(attempt.sentAt, now, app.provider.guards.keyWindowMs) })
   }
 }
 
@@ -85,8 +94,23 @@ async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise
   return news.outcome.kind !== 'not_sent'
 }
 
+/**
+ * Sends again under the same key. A "no" settles nothing by itself, because an earlier send may be running: it counts
+ * once lookups have found nothing and it was the same "no" for long enough.
+ */
 async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
-  await settlePayments(app, [{ attempt, news: await sendCharge(app, attempt), fresh: false }])
+  const outcome = await resendCharge(app, attempt)
+  const isNo = (outcome.kind === 'declined' || outcome.kind === 'refused') && !outcome.replayed
+  if (!isNo) return settle(app, attempt, newsOfResend(outcome, attempt))
+
+  // The provider may keep a record of what it declined.
+  const lookup = await app.provider.findPayment(attempt.reference)
+  if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup, attempt))
+  const { code } = outcome
+  const before = attempt.resendDeclines?.code === code ? attempt.resendDeclines : null
+  const verdict = verdictOfResend(before, app.clock())
+  if (verdict.kind === 'believe') return settle(app, attempt, { kind: 'failed', code })
+  return wait(app, attempt, { checkAt: verdict.checkAt, resendDeclines: { ...verdict.declines, code } })
 }
 
 async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentNews['outcome']): Promise<void> {
@@ -94,14 +118,7 @@ async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentNews['o
   await settlePayments(app, [{ attempt, news, fresh: false }])
 }
 
-async function wait(
-  app: BillingApp,
-  attempt: Attempt,
-  checkAt: Date | null,
-  none?: { count: number; since: Date },
-): Promise<void> {
+async function wait(app: BillingApp, attempt: Attempt, waiting: Omit<Waiting, 'lookAfterMs'>): Promise<void> {
   const lookAfterMs = lookAgainAfterMs(attempt.looks + 1)
-  await app.db
-    .transaction()
-    .execute((tx) => markUnknown(tx, attempt.paymentId, { lookAfterMs, checkAt, ...(none && { none }) }))
+  await app.db.transaction().execute((tx) => markUnknown(tx, attempt.paymentId, { lookAfterMs, ...waiting }))
 }
