@@ -702,10 +702,11 @@ async function secretsStayInside({
   )
   const places: readonly [string, string][] = [
     ...outputs.map((text): [string, string] => ['the log', text]),
-    ...[...requests, ...deliveries].map((entry): [string, string] => [
-      `answer #${entry.step}`,
-      entry.answer?.text ?? '',
-    ]),
+    // An account's own page tells who it is.
+    ...[
+      ...requests.filter(({ method, path }) => method !== 'PUT' || !path.includes('/accounts/')),
+      ...deliveries,
+    ].map((entry): [string, string] => [`answer #${entry.step}`, entry.answer?.text ?? '']),
     ...stored.map(({ text }, at): [string, string] => [storedTables[at]!, text ?? '']),
   ]
   const found: string[] = []

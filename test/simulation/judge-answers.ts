@@ -153,11 +153,14 @@ export function erasureHolds({ accounts, sealed, methods, refunds, subscriptions
 /** Nobody but a later request, or an erasure, takes away what an acknowledged one said of the person. */
 export function contactsAreTheNewest({ requests, sealed }: Facts): string[] {
   const emailOf = ({ body }: RequestEntry) => (body as { customer?: { email: string } }).customer?.email
-  const given = requests.filter((entry) => entry.path === '/api/billing/subscribe' && emailOf(entry))
-  const accountOf = ({ body }: RequestEntry) => (body as { account_id: string }).account_id
+  const given = requests.filter(
+    (entry) => (entry.path === '/api/billing/subscribe' || entry.method === 'PUT') && emailOf(entry),
+  )
+  const accountOf = ({ path, body }: RequestEntry) =>
+    (body as { account_id?: string }).account_id ?? path.split('/').at(-1)!
   return [...groupBy(given, accountOf)].flatMap(([account, entries]) => {
     const done = entries.filter(
-      ({ answer }) => answer && [201, 202, 402].includes(answer.status) && !answer.replayed,
+      ({ answer }) => answer && [200, 201, 202, 402].includes(answer.status) && !answer.replayed,
     )
     const last = done.at(-1)
     if (!last) return []

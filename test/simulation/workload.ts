@@ -39,6 +39,7 @@ const weights = {
   reuseKey: 1,
   erase: 1,
   editPlan: 1,
+  contact: 2,
   deliver: 8,
   forge: 1,
   arrive: 3,
@@ -71,6 +72,7 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
     case 'readSubscription':
     case 'erase':
     case 'editPlan':
+    case 'contact':
     case 'keywords':
       await send(world, clients, drawAsk(world, clients, what) ?? firstThings(world, clients))
       return
@@ -117,7 +119,7 @@ function firstThings(world: SimulatedWorld, clients: Clients): Ask | undefined {
   return drawAsk(world, clients, clients.subscriptions.length === 0 ? 'subscribe' : 'readInvoices')
 }
 
-type Asked = 'subscribe' | 'trial' | 'cancel' | 'erase' | 'editPlan' | CommonAsk
+type Asked = 'subscribe' | 'trial' | 'cancel' | 'erase' | 'editPlan' | 'contact' | CommonAsk
 
 function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: About): Ask | undefined {
   const { random } = world
@@ -156,6 +158,12 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
           })
     case 'erase':
       return { method: 'DELETE', path: `/api/billing/accounts/${account}` }
+    case 'contact':
+      return {
+        method: 'PUT',
+        path: `/api/billing/accounts/${account}`,
+        body: { customer: { email: secret(clients, `${account}.${clients.count++}@mail.test`) } },
+      }
     case 'editPlan':
       return {
         method: 'PUT',
@@ -424,8 +432,8 @@ async function drawPair(
     }
     case 'seals': {
       for (let step = 0; step < 7 && !world.resealing(); step++) await world.turnKeys()
-      const what = random.weighted({ subscribe: 4, changeCard: 4, erase: 3, refund: 1 })
-      return both(world.resealing(), draw(what, about))
+      const rival = random.weighted({ contact: 4, erase: 3, subscribe: 1, changeCard: 1, sweep: 2 })
+      return both(world.resealing(), rival === 'sweep' ? world.sweeping() : draw(rival, about))
     }
     case 'states':
       return both(
@@ -471,6 +479,8 @@ export async function converge(world: SimulatedWorld, clients: Clients, restDays
     await live(world, days * day)
     await settleDown(world)
     await askAgain(world, clients)
+    // Whoever asks next meets a key that was changed in between.
+    if (days === 0) for (let step = 0; step < 7; step++) await world.turnKeys()
   }
   await live(world, restDays * day)
   await settleDown(world)

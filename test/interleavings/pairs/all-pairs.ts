@@ -1,4 +1,5 @@
 import type { Pair } from '../pair.ts'
+import { resealContact } from './keys.ts'
 import { jobLease, limiterFirst, limiterLimiter } from './machinery.ts'
 import { refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
 import { renewCancel, renewCard, renewRenew, retryCard } from './renewals.ts'
@@ -19,6 +20,7 @@ export const allPairs: readonly Pair[] = [
   subscribeSubscribe,
   keySubscribe,
   keyRefund,
+  resealContact,
   webhookWebhook,
   webhookApi,
   webhookCancel,

@@ -1,0 +1,4 @@
+import { resealContact } from './pairs/keys.ts'
+import { provePairs } from './prove-pairs.ts'
+
+provePairs([resealContact])
