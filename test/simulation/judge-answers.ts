@@ -18,6 +18,7 @@ export function repeatsAgree(facts: Facts): string[] {
       ...(begun ? beginsAnew(begun, same) : []),
       ...(final ? changes(facts, name, final, live) : []),
       ...erasedForNothing(facts, same),
+      ...toldInSpiteOfErasure(facts, same),
     ].map((detail) => `${name}: ${detail}`)
   })
 }
@@ -106,6 +107,17 @@ function erasedForNothing(facts: Facts, entries: readonly RequestEntry[]): strin
       .map(({ step }) => `#${step} was erased by nobody`),
     ...back.map(({ step }) => `#${step} got an answer that #${since.step} was told is erased`),
   ]
+}
+
+/** What was told before an erasure is not told again after it. */
+function toldInSpiteOfErasure(facts: Facts, entries: readonly RequestEntry[]): string[] {
+  const [erasure] = erasuresOf(facts, entries[0]!).filter(({ answer }) => answer?.status === 200)
+  if (!erasure) return []
+  const before = entries.filter((entry) => lastStepOf(entry) < erasure.step && entry.answer)
+  return entries
+    .filter((entry) => entry.step > lastStepOf(erasure))
+    .filter(({ answer }) => answer?.replayed && before.some((one) => one.answer!.text === answer.text))
+    .map(({ step }) => `#${step} got what #${erasure.step} had erased`)
 }
 
 /** Requests that may have erased the account that this one is about. */

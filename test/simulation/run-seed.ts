@@ -3,7 +3,7 @@ import { type History, hashOf } from './history.ts'
 import { type Counts, calm, openSimulatedWorld, type SimulatedWorld } from './simulated-world.ts'
 import type { Stage } from './stage.ts'
 import { judge } from './verdict.ts'
-import { type Clients, converge, crowd, openClients, takeStep } from './workload.ts'
+import { type Clients, converge, crowd, forget, openClients, takeStep } from './workload.ts'
 
 export type SeedResult = {
   readonly seed: number
@@ -36,6 +36,9 @@ export async function runSeed(stage: Stage, seed: number): Promise<SeedResult> {
   }
 }
 
+// Longer than a month, so that what was canceled would be charged if it could.
+const restDays = 35
+
 async function live(world: SimulatedWorld, clients: Clients): Promise<Violation[]> {
   const { random } = world
   const rate = () => random.pick([0.1, 0.25, 0.45, 0.7])
@@ -51,7 +54,7 @@ async function live(world: SimulatedWorld, clients: Clients): Promise<Violation[
     for (let step = 0; step < steps; step++) await takeStep(world, clients)
     if (random.chance(0.08)) await crowd(world, clients)
     world.weather = calm
-    await converge(world, clients)
+    await converge(world, clients, restDays, forget)
     return []
   } catch (error) {
     return [{ invariant: 'the run comes to an end', detail: String((error as Error).stack ?? error) }]

@@ -472,7 +472,12 @@ export async function crowd(world: SimulatedWorld, clients: Clients): Promise<vo
 }
 
 /** Faults are over. Everybody asks again until they know, and time passes until nothing is left to do. */
-export async function converge(world: SimulatedWorld, clients: Clients, restDays = 35): Promise<void> {
+export async function converge(
+  world: SimulatedWorld,
+  clients: Clients,
+  restDays: number,
+  beforeRest: (world: SimulatedWorld, clients: Clients) => Promise<void> = async () => {},
+): Promise<void> {
   await world.releaseStalled()
   world.model.arrive()
   for (const days of [0, 2]) {
@@ -482,6 +487,7 @@ export async function converge(world: SimulatedWorld, clients: Clients, restDays
     // Whoever asks next meets a key that was changed in between.
     if (days === 0) for (let step = 0; step < 7; step++) await world.turnKeys()
   }
+  await beforeRest(world, clients)
   await live(world, restDays * day)
   await settleDown(world)
 }
@@ -511,6 +517,15 @@ async function isRestless({ observer, model }: SimulatedWorld): Promise<boolean>
          or exists (select from graphile_worker._private_jobs) as restless`,
   )
   return rows[0]!.restless
+}
+
+/** Whoever left is erased, and asks once more all the same. */
+export async function forget(world: SimulatedWorld, clients: Clients): Promise<void> {
+  for (const account of clients.accounts) {
+    const erased = await send(world, clients, drawAsk(world, clients, 'erase', { account }))
+    if (erased?.answer?.status !== 200) continue
+    for (const { ask } of world.random.shuffled(clients.keyed).slice(0, 3)) await send(world, clients, ask)
+  }
 }
 
 async function askAgain(world: SimulatedWorld, clients: Clients): Promise<void> {
