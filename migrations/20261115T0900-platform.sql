@@ -8,9 +8,35 @@ create table platform.token (
   workspace   text,                            -- '*' is all, null is none
   account     text,
   created_at  timestamptz not null,
+  created_by  text not null default 'operator',  -- who made it: a token's id, 'operator', or 'bootstrap'
   expires_at  timestamptz,
-  revoked_at  timestamptz
+  revoked_at  timestamptz,
+  replaced_by text,                            -- the token that a rotation put in its place
+  last_used_at timestamptz,                    -- give or take some minutes
+  -- What admin may do concerns the whole installation, so it is never bound to a part of it.
+  check ('admin' <> all (scopes) or (workspace is not distinct from '*' and account is not distinct from '*'))
 );
+
+-- Who asked for what, and who read whose personal data. Append-only.
+create table platform.audit (
+  id          bigint generated always as identity primary key,
+  at          timestamptz not null,
+  actor       text not null,                   -- a token's id, 'operator', or 'service'
+  action      text not null,                   -- what was done to what: 'token.create', 'refund.request'
+  account_id  text,
+  target      text not null
+);
+create index audit_by_target on platform.audit (target, id);
+create index audit_by_account on platform.audit (account_id, id);
+create index audit_by_actor on platform.audit (actor, id);
+create function platform.refuse_change() returns trigger language plpgsql as $$
+begin
+  raise exception '% rows are never changed or removed', tg_table_name using errcode = 'restrict_violation';
+end $$;
+create trigger audit_stays before update or delete on platform.audit
+  for each row execute function platform.refuse_change();
+create trigger audit_stays_whole before truncate on platform.audit
+  for each statement execute function platform.refuse_change();
 
 create table platform.clock (
   one          boolean primary key default true check (one),

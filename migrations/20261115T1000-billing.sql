@@ -337,16 +337,3 @@ create index event_by_account on billing.event (account_id, id desc);
 create index event_by_subscription on billing.event (subscription_id, id);
 create trigger event_stays before update or delete on billing.event
   for each row execute function billing.refuse_change();
-
--- Who asked for what.
-create table billing.audit (
-  id          bigint generated always as identity primary key,
-  at          timestamptz not null,
-  actor       text not null,                         -- a token's id, or 'operator'
-  action      text not null,
-  account_id  text,
-  target      text not null
-);
-create index audit_by_target on billing.audit (target, id);
-create trigger audit_stays before update or delete on billing.audit
-  for each row execute function billing.refuse_change();

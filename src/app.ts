@@ -67,8 +67,22 @@ export type Database = {
   close(): Promise<void>
 }
 
-/** Opens the log first, so that whatever goes wrong afterwards is said through it. */
-export function openLog(config: Config): { log: ServiceLog; secrets: SecretSet } {
+type OpenedLog = { readonly log: ServiceLog; readonly secrets: SecretSet }
+const opened = new WeakMap<Config, OpenedLog>()
+
+/**
+ * Opens the log first, so that whatever goes wrong afterwards is said through it. One configuration has one log: the
+ * guard of the process's output must know the secrets that are made or found later.
+ */
+export function openLog(config: Config): OpenedLog {
+  const known = opened.get(config)
+  if (known) return known
+  const made = makeLog(config)
+  opened.set(config, made)
+  return made
+}
+
+function makeLog(config: Config): OpenedLog {
   const secrets = createSecretSet()
   for (const secret of [
     config.provider.secretKey,

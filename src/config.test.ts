@@ -90,12 +90,20 @@ test('the newest vault key comes first, and one version cannot mean two keys', (
   expect(problemsOf({ VAULT_KEYS: `1:${key(2)},1:${key(1)}` })).toHaveLength(1)
 })
 
-test('a .env file fills in what the environment leaves open, and never holds a live key', () => {
+test('a .env file fills in what the environment leaves open, and never holds a provider key', () => {
   const folder = mkdtempSync(join(tmpdir(), 'rankledger-env-'))
   writeFileSync(join(folder, '.env'), 'PORT=9001\nTZ_DEFAULT="Asia/Seoul"\n')
   expect(loadConfig({ PORT: '9002' }, folder)).toMatchObject({ port: 9002, timeZone: 'Asia/Seoul' })
-  writeFileSync(join(folder, '.env'), 'PROVIDER_SECRET_KEY=sk_live_abc\n')
-  expect(() => loadConfig({}, folder)).toThrow(/live provider key/)
+  for (const line of [
+    'PROVIDER_SECRET_KEY=sk_live_abc',
+    'PROVIDER_SECRET_KEY=sk_test_abc',
+    'TOSS_SECRET_KEY=anything',
+    'PORTONE_API_SECRET=anything',
+    'OTHER=sk_live_abc',
+  ]) {
+    writeFileSync(join(folder, '.env'), `${line}\n`)
+    expect(() => loadConfig({}, folder), line).toThrow(/is a provider key; .* environment only/)
+  }
 })
 
 test('no problem repeats a secret', () => {

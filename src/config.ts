@@ -34,6 +34,10 @@ export type Config = {
     readonly timeoutMs: number
   }
   readonly answerWithinMs: number
+  /** How many requests of one token a process works at a time; 0 is no limit. */
+  readonly tokenConcurrency: number
+  /** How many billing requests a minute a process takes from one token; 0 is no limit. */
+  readonly billingRate: number
   readonly sandboxPort: number
   /** Newest first. Empty: made and kept in the data dir. */
   readonly webhookSecrets: readonly string[]
@@ -70,7 +74,7 @@ type Environment = Record<string, string | undefined>
 export function loadConfig(environment: Environment = process.env, folder = process.cwd()): Config {
   const file = resolve(folder, '.env')
   const fromFile = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
-  const problems = liveKeysIn(fromFile)
+  const problems = providerKeysIn(fromFile)
   if (problems.length > 0) throw new ConfigError(problems)
   return readConfig({ ...fromFile, ...environment })
 }
@@ -116,6 +120,8 @@ export function readConfig(environment: Environment): Config {
       ),
     },
     answerWithinMs: read.integer('ANSWER_WITHIN_MS', 15_000, 100, 600_000),
+    tokenConcurrency: read.integer('TOKEN_CONCURRENCY', 64, 0, 10_000),
+    billingRate: read.integer('BILLING_RATE', 6_000, 0, 1_000_000),
     sandboxPort: read.integer('SANDBOX_PORT', 0, 0, 65_535),
     webhookSecrets: read.list('WEBHOOK_SECRETS'),
     vaultKeys: readVaultKeys(read.list('VAULT_KEYS'), problems),
@@ -194,14 +200,22 @@ function isTestKey(key: string | undefined): boolean {
   return key !== undefined && /^(?:(?:sk|rk)_test_|test_g?sk_)/.test(key)
 }
 
-function liveKeysIn(file: Environment): string[] {
+/** A file in the working folder is copied, committed and backed up; what can take money does not belong there. */
+function providerKeysIn(file: Environment): string[] {
   return Object.entries(file)
-    .filter(([, value]) => isLiveKey(value?.trim()))
+    .filter(([name, value]) => (providerKeyNames.has(name) && value?.trim()) || isLiveKey(value?.trim()))
     .map(
       ([name]) =>
-        `${name} in .env is a live provider key; live keys come from the environment only, so remove it.`,
+        `${name} in .env is a provider key; those come from the environment only, so remove it from the file.`,
     )
 }
+
+const providerKeyNames = new Set([
+  'PROVIDER_SECRET_KEY',
+  'STRIPE_SECRET_KEY',
+  'TOSS_SECRET_KEY',
+  'PORTONE_API_SECRET',
+])
 
 const cronForm = 'five cron fields such as "30 3 * * *"'
 

@@ -17,6 +17,7 @@ export const logEvents = {
     request_id: 'id',
     caller: 'id',
   },
+  'access.flood': { of: 'text', source: 'hash' },
   'http.failed': { route: 'text', request_id: 'id', error: 'error' },
   'job.done': { job: 'text', ms: 'number' },
   'job.failed': { job: 'text', job_id: 'id', attempt: 'int', error: 'error' },

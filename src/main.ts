@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-import { type Command, CommandFailed, UsageError } from './cli/command.ts'
-import { ConfigError } from './config.ts'
+import { type Command, UsageError } from './cli/command.ts'
+import { sanitize } from './platform/log/sanitize.ts'
 
 /** Each command is loaded when it is asked for, so that a small one starts at once. */
 const commands: Readonly<Record<string, () => Promise<Command>>> = {
@@ -18,6 +18,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   'check-model': async () => (await import('./cli/check-model.ts')).checkModelCommand,
   model: async () => (await import('./cli/model.ts')).model,
   demo: async () => (await import('./cli/demo.ts')).demo,
+  audit: async () => (await import('./cli/audit.ts')).audit,
   db: async () => (await import('./cli/db.ts')).db,
   openapi: async () => (await import('./cli/openapi.ts')).openapi,
 }
@@ -42,12 +43,11 @@ async function main([name, ...args]: string[]): Promise<number> {
 
 function explain(error: unknown, command: Command): number {
   if (error instanceof UsageError) {
-    complain(error.message, '', command.usage)
+    complain(error.message)
+    process.stderr.write(`\n${command.usage}\n`)
     return 2
   }
-  if (error instanceof ConfigError) complain(error.message)
-  else if (error instanceof CommandFailed) complain(error.message)
-  else complain(`${error instanceof Error ? error.message : String(error)}`)
+  complain(error instanceof Error ? error.message : String(error))
   return 1
 }
 
@@ -64,6 +64,7 @@ async function help(name: string | undefined): Promise<number> {
   return name === undefined ? 0 : 2
 }
 
+/** What is said here may quote what was typed or set, so it takes the log's stages like every line. */
 function complain(...lines: string[]): void {
-  process.stderr.write(`${lines.join('\n')}\n`)
+  process.stderr.write(sanitize(`${lines.join('\n')}\n`))
 }

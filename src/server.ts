@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import Type from 'typebox'
@@ -5,6 +6,7 @@ import type { App } from './app.ts'
 import { batchRoutes } from './batch/routes.ts'
 import { billingRoutes } from './billing/routes.ts'
 import { clockRoutes } from './clock-routes.ts'
+import { installationRoutes } from './installation-routes.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
 import { isLoopback } from './platform/loopback.ts'
@@ -14,6 +16,8 @@ import { measure } from './vitals.ts'
 
 /** Builds the whole API on an app: both areas, health, metrics and docs. It does not listen yet. */
 export async function buildServer(app: App, readiness: Readiness): Promise<Http> {
+  // The same address has the same hash in every process; without the key nobody finds the address behind it.
+  const hashSource = keyedHash(app.billing.fingerprintKey, 'source address')
   const http = buildHttp({
     access: app.access,
     limiter: app.limiter,
@@ -27,10 +31,17 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
     onTrouble: (trouble) => app.health.note(trouble),
     // A keyword's characters are judged one by one, with an answer of their own.
     ownText: ['keyword', 'keywords'],
+    onFlood: ({ of, source }) => app.log.warn('access.flood', { of, source: hashSource(source) }),
+    fairness: {
+      concurrency: app.config.tokenConcurrency,
+      perMinute: app.config.billingRate,
+      ratedPrefix: '/api/billing/',
+    },
   })
   const wrongMethods = answerWrongMethods(http, { except: libraryRoutes })
   await mountDocs(http)
   healthRoutes(http, app, readiness)
+  installationRoutes(http, app)
   batchRoutes(http, app.batch)
   await http.register(async (scope: Http) => {
     // A client that moved the clock through one process must see it moved in all of them. Notifications are stored by
@@ -47,6 +58,11 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
   wrongMethods.mount()
   await http.ready()
   return http
+}
+
+function keyedHash(key: Buffer, purpose: string): (text: string) => string {
+  const own = createHmac('sha256', key).update(purpose).digest()
+  return (text) => createHmac('sha256', own).update(text).digest('hex')
 }
 
 /** The documentation page brings its own routes. */
@@ -85,6 +101,10 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
   )
 }
 
+const docsPolicy =
+  "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; img-src 'self' data:; object-src 'none'" +
+  "; script-src 'self'; style-src 'self'"
+
 /** `/openapi.json` and a page to browse it, served from this process alone. */
 async function mountDocs(http: Http): Promise<void> {
   await http.register(swagger, {
@@ -110,7 +130,7 @@ async function mountDocs(http: Http): Promise<void> {
       return { url, schema: bearer ? { ...schema, security: [{ bearer: [] }], 'x-scope': policy } : schema }
     },
   })
-  await http.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
+  await http.register(swaggerUi, { routePrefix: '/docs', staticCSP: docsPolicy })
   http.get('/openapi.json', { config: { access: 'open' }, schema: { hide: true } }, async () =>
     http.swagger(),
   )

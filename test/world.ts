@@ -92,12 +92,14 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
 
   const makeToken: World['makeToken'] = async (grant) => {
     const made = newToken('test')
+    const { workspace = '*', account = '*' } = grant
     await insertToken(app.pool, made, {
       name: 'test',
-      scopes: grant.scopes ?? scopes,
-      workspace: grant.workspace === undefined ? '*' : grant.workspace,
-      account: grant.account === undefined ? '*' : grant.account,
+      scopes: grant.scopes ?? scopesFor(workspace, account),
+      workspace,
+      account,
       createdAt: app.clock(),
+      createdBy: 'test',
       expiresAt: grant.expiresAt ?? null,
     })
     return made
@@ -144,6 +146,11 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+/** All that a token of this binding may have: admin is for all only. */
+export function scopesFor(workspace: string | null, account: string | null): readonly Scope[] {
+  return workspace === '*' && account === '*' ? scopes : scopes.filter((scope) => scope !== 'admin')
 }
 
 /** A fresh database, copied from the migrated template. */

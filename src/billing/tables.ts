@@ -1,9 +1,12 @@
 import type { Generated } from 'kysely'
+import type { AuditTables } from '../platform/audit-rows.ts'
 import type { IdempotencyTables } from '../platform/idempotency.ts'
 import type { Currency } from './money.ts'
 
+type SharedTables = AuditTables & IdempotencyTables
+
 /** Billing's own tables, as rows. They become domain values in the `-rows.ts` files and nowhere else. */
-export type BillingTables = IdempotencyTables & {
+export type BillingTables = SharedTables & {
   'billing.account': {
     id: string
     time_zone: string
@@ -182,14 +185,6 @@ export type BillingTables = IdempotencyTables & {
     look_at: Date
   }
   'billing.charging_stop': { provider: string; stopped_at: Date; cause: string }
-  'billing.audit': {
-    id: Generated<bigint>
-    at: Date
-    actor: string
-    action: string
-    account_id: string | null
-    target: string
-  }
 }
 
 /** Where money can be: at the provider, earned, given back, or taken for nothing and owed to whom it came from. */

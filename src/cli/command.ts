@@ -1,7 +1,7 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { type App, openApp, openLog } from '../app.ts'
-import { loadConfig } from '../config.ts'
-import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
+import { type App, openApp, openLog, type ServiceLog } from '../app.ts'
+import { type Config, loadConfig } from '../config.ts'
+import { guardProcessOutput, type OutputGuardOptions } from '../platform/log/guard-process-output.ts'
 
 /** One operator command: what `help` says of it, and what it does. It answers with the exit code. */
 export type Command = {
@@ -32,17 +32,41 @@ export function parseFlags<T extends NonNullable<ParseArgsConfig['options']>>(ar
 /** Opens the service's database for the time of one command. Its output is the result, so it goes out, sanitized. */
 export async function withApp(name: string, work: (app: App) => Promise<number>): Promise<number> {
   const config = { ...loadConfig(), logLevel: 'error' as const }
-  const guard = guardProcessOutput(openLog(config).log, { stdout: 'results' })
-  try {
+  return underGuard(config, { stdout: 'results' }, async () => {
     const app = await openApp(config, { name, poolSize: 4 })
     try {
       return await work(app)
     } finally {
       await app.close()
     }
+  })
+}
+
+/**
+ * Runs a command with all that the process says under guard, and what it fails with as well: an error may quote a
+ * setting or an answer, so its sentence takes the same stages as a line of the log before anybody reads it.
+ */
+export async function underGuard(
+  config: Config,
+  options: OutputGuardOptions,
+  work: () => Promise<number>,
+): Promise<number> {
+  const { log } = openLog(config)
+  const guard = guardProcessOutput(log, options)
+  try {
+    return await work()
+  } catch (error) {
+    throw sanitized(error, log)
   } finally {
     guard.uninstall()
   }
+}
+
+function sanitized(error: unknown, log: ServiceLog): Error {
+  const said = error instanceof Error ? error : new Error(String(error))
+  const told = Buffer.from(log.sanitize(said.message)).toString()
+  // Defined anew: a driver's error may hold its message where it cannot be assigned.
+  return Object.defineProperty(said, 'message', { value: told, configurable: true, writable: true })
 }
 
 export function print(line: string): void {

@@ -1,22 +1,17 @@
 import type { AddressInfo } from 'node:net'
-import { type App, openLog, startNotifier } from '../app.ts'
+import { type App, startNotifier } from '../app.ts'
 import { seedPlans } from '../billing/plans/seed-plans.ts'
 import { type Config, loadConfig } from '../config.ts'
 import { openOperationsServer } from '../operations-server.ts'
-import { scopes } from '../platform/access.ts'
-import { keepSecret } from '../platform/data-dir.ts'
 import { openReadiness } from '../platform/http/readiness.ts'
-import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { showOnce } from '../platform/log/show-once.ts'
-import { isLoopback } from '../platform/loopback.ts'
 import { watchProcess } from '../platform/metrics.ts'
 import { release } from '../platform/release.ts'
 import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
-import { newToken } from '../platform/token.ts'
-import { insertToken } from '../platform/token-rows.ts'
 import { buildServer } from '../server.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
-import { type Command, CommandFailed, parseFlags } from './command.ts'
+import { type BootstrapToken, bootstrapToken } from './bootstrap-token.ts'
+import { type Command, CommandFailed, parseFlags, underGuard } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
 
 export const serve: Command = {
@@ -30,8 +25,7 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
     const startedAt = performance.now()
     const config = loadConfig()
     const stopSignal = untilAskedToStop()
-    const guard = guardProcessOutput(openLog(config).log)
-    try {
+    return underGuard(config, {}, async () => {
       const app = await openUnlessStopped(config, { name: 'serve', keepAlive: true }, stopSignal)
       if (!app) return 0
       try {
@@ -39,9 +33,7 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
       } finally {
         await app.close()
       }
-    } finally {
-      guard.uninstall()
-    }
+    })
   },
 }
 
@@ -88,25 +80,6 @@ async function serveApp(
   return 0
 }
 
-/** The first token: from the environment, or made on the first start where nobody else can reach the service. */
-async function bootstrapToken(app: App): Promise<string | undefined> {
-  const { config } = app
-  const own = config.mode === 'sandbox' && isLoopback(config.host)
-  const token =
-    config.bootstrapToken ?? (own ? keepSecret(config.dataDir, 'token', () => newToken('test')) : undefined)
-  if (token === undefined) return undefined
-  app.secrets.add(token)
-  await insertToken(app.pool, token, {
-    name: 'bootstrap',
-    scopes,
-    workspace: '*',
-    account: '*',
-    createdAt: app.clock(),
-    expiresAt: null,
-  })
-  return own ? token : undefined
-}
-
 async function listen(http: Awaited<ReturnType<typeof buildServer>>, config: Config): Promise<string> {
   try {
     return await http.listen({ host: config.host, port: config.port })
@@ -133,7 +106,10 @@ async function closeWithin(http: Awaited<ReturnType<typeof buildServer>>, ms: nu
   clearTimeout(cut)
 }
 
-function banner(url: string, app: App, token: string | undefined, withWorker: boolean): string {
+function banner(url: string, app: App, own: BootstrapToken | undefined, withWorker: boolean): string {
+  // What is not a terminal is a file or a collector of logs, where a token that may do everything must not stay.
+  const isShown = process.stdout.isTTY === true
+  const bearer = own ? (isShown ? own.token : `$(cat ${own.file})`) : '$TOKEN'
   const line = (name: string, text: string) => `  ${name.padEnd(10)}${text}`
   return [
     '',
@@ -144,10 +120,10 @@ function banner(url: string, app: App, token: string | undefined, withWorker: bo
     ...(app.sandboxUrl ? [line('Provider', `${app.sandboxUrl} (sandbox)`)] : []),
     line('Worker', withWorker ? 'in this process' : 'elsewhere (rankledger work)'),
     line('Data', app.config.databaseUrl ? 'DATABASE_URL' : app.config.dataDir),
-    ...(token ? [line('Token', token)] : []),
+    ...(own ? [line('Token', isShown ? own.token : `in ${own.file}`)] : []),
     '',
     '  Try it:',
-    `    curl -s ${url}/api/batch/keywords -H 'Authorization: Bearer ${token ?? '$TOKEN'}' \\`,
+    `    curl -s ${url}/api/batch/keywords -H "Authorization: Bearer ${bearer}" \\`,
     `      -H 'Content-Type: application/json' -d '{"workspace_id":"ws_1","keywords":["running shoes","나이키 운동화"]}'`,
     '',
     '  Ctrl-C stops everything.',

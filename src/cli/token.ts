@@ -1,11 +1,17 @@
 import type { App } from '../app.ts'
 import { loadConfig } from '../config.ts'
-import { type Scope, scopes } from '../platform/access.ts'
+import { isBoundToAll, type Scope, scopes } from '../platform/access.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import { showOnce } from '../platform/log/show-once.ts'
 import { addDuration, parseDuration, renderInstant } from '../platform/time.ts'
-import { newToken, tokenIdOf } from '../platform/token.ts'
-import { insertToken, listTokens, revokeToken, type StoredToken } from '../platform/token-rows.ts'
+import { isToken, newToken, tokenIdOf } from '../platform/token.ts'
+import {
+  insertToken,
+  listTokens,
+  revokeToken,
+  rotateToken,
+  type StoredToken,
+} from '../platform/token-rows.ts'
 import {
   type Command,
   CommandFailed,
@@ -18,20 +24,25 @@ import {
 } from './command.ts'
 
 export const token: Command = {
-  summary: 'Create, list and revoke access tokens',
-  usage: `rankledger token create --scope SCOPE … [--workspace ID|*] [--account ID|*] [--name TEXT] [--expires P90D] [--json]
+  summary: 'Create, list, rotate and revoke access tokens',
+  usage: `rankledger token create --scope SCOPE … [--workspace ID|*] [--account ID|*] [--name TEXT] [--expires P90D|never] [--json]
 rankledger token create --print-only      make a token for BOOTSTRAP_TOKEN, store nothing
 rankledger token list [--json]
+rankledger token rotate TOKEN_ID [--overlap PT24H] [--expires P90D|never] [--json]
 rankledger token revoke TOKEN_ID
 
-Scopes: ${scopes.join(' ')}. A token is shown once, when it is made.`,
+Scopes: ${scopes.join(' ')}. admin is for all workspaces and accounts, never for one.
+A token is shown once, when it is made. With MODE=live it expires after a year unless --expires says otherwise.
+rotate makes another with the same rights; the old one goes on for --overlap. revoke ends one at once: within 5
+seconds everywhere. Both take the id that list shows, or the token itself, which they do not print.`,
 
   async run(args) {
     const [verb, ...rest] = args
     if (verb === 'create') return create(rest)
     if (verb === 'list') return list(rest)
+    if (verb === 'rotate') return rotate(rest)
     if (verb === 'revoke') return revoke(rest)
-    throw new UsageError('Say what to do with tokens: create, list or revoke.')
+    throw new UsageError('Say what to do with tokens: create, list, rotate or revoke.')
   },
 }
 
@@ -45,17 +56,24 @@ async function create(args: string[]): Promise<number> {
     'print-only': { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   })
-  const made = newToken(loadConfig().mode === 'live' ? 'live' : 'test')
+  const made = makeToken()
   if (values['print-only']) {
     showOnce(made)
     return 0
   }
+  const wanted = readScopes(values.scope)
+  // admin is for all; whoever asks for it need not say so.
+  const unbound = wanted.includes('admin') ? '*' : null
   const grant = {
-    scopes: readScopes(values.scope),
-    workspace: readBinding('--workspace', values.workspace),
-    account: readBinding('--account', values.account),
+    scopes: wanted,
+    workspace: readBinding('--workspace', values.workspace) ?? unbound,
+    account: readBinding('--account', values.account) ?? unbound,
     name: values.name,
   }
+  if (wanted.includes('admin') && !isBoundToAll(grant))
+    throw new UsageError(
+      'admin concerns the whole installation: it takes no --workspace and no --account but *.',
+    )
   return withApp('token', async (app) => {
     const now = app.clock()
     await insertToken(app.pool, made, {
@@ -63,15 +81,23 @@ async function create(args: string[]): Promise<number> {
       createdAt: now,
       expiresAt: readExpiry(values.expires, now, app),
     })
-    showOnce(values.json ? JSON.stringify({ token_id: tokenIdOf(made), token: made }) : made)
+    show(made, values.json)
     return 0
   })
+}
+
+function makeToken(): string {
+  return newToken(loadConfig().mode === 'live' ? 'live' : 'test')
+}
+
+function show(made: string, asJson: boolean): void {
+  showOnce(asJson ? JSON.stringify({ token_id: tokenIdOf(made), token: made }) : made)
 }
 
 async function list(args: string[]): Promise<number> {
   const { values } = parseFlags(args, { json: { type: 'boolean', default: false } })
   return withApp('token', async (app) => {
-    const tokens = await listTokens(app.pool)
+    const tokens = (await listTokens(app.pool)).reverse()
     const time = (at: Date | null) => (at ? renderInstant(at, app.config.timeZone) : null)
     if (values.json) {
       printJson({
@@ -82,13 +108,16 @@ async function list(args: string[]): Promise<number> {
           workspace: one.workspace,
           account: one.account,
           created_at: time(one.createdAt),
+          created_by: one.createdBy,
+          last_used_at: time(one.lastUsedAt),
           expires_at: time(one.expiresAt),
           revoked_at: time(one.revokedAt),
+          replaced_by: one.replacedBy,
         })),
       })
     } else {
       printTable(
-        ['TOKEN', 'NAME', 'SCOPES', 'WORKSPACE', 'ACCOUNT', 'CREATED', 'STATE'],
+        ['TOKEN', 'NAME', 'SCOPES', 'WORKSPACE', 'ACCOUNT', 'CREATED', 'BY', 'LAST USED', 'STATE'],
         tokens.map((one) => [
           one.id,
           one.name,
@@ -96,6 +125,8 @@ async function list(args: string[]): Promise<number> {
           one.workspace ?? '-',
           one.account ?? '-',
           time(one.createdAt) ?? '',
+          one.createdBy,
+          time(one.lastUsedAt) ?? 'never',
           stateOf(one, app.clock()),
         ]),
       )
@@ -104,22 +135,57 @@ async function list(args: string[]): Promise<number> {
   })
 }
 
+async function rotate(args: string[]): Promise<number> {
+  const { values, positionals } = parseFlags(args, {
+    overlap: { type: 'string', default: 'PT24H' },
+    expires: { type: 'string' },
+    json: { type: 'boolean', default: false },
+  })
+  const id = readId(positionals)
+  const made = makeToken()
+  return withApp('token', async (app) => {
+    const now = app.clock()
+    const overlap = parseDuration(values.overlap)
+    const until = overlap && addDuration(now, overlap, app.config.timeZone)
+    if (!until || until < now)
+      throw new UsageError('--overlap takes an ISO 8601 duration such as PT24H or PT0S.')
+    const expiresAt = readExpiry(values.expires, now, app)
+    if (!(await rotateToken(app.pool, id, made, { now, actor: 'operator', until, expiresAt })))
+      throw noSuch(id)
+    show(made, values.json)
+    return 0
+  })
+}
+
 async function revoke(args: string[]): Promise<number> {
   const { positionals } = parseFlags(args, {})
-  const [id, ...more] = positionals
-  if (!id || more.length > 0) throw new UsageError('Name one token id; `rankledger token list` shows them.')
+  const id = readId(positionals)
   return withApp('token', async (app) => {
-    if (!(await revokeToken(app.pool, id, app.clock()))) {
-      throw new CommandFailed(`No valid token has the id ${id}; see \`rankledger token list\`.`)
-    }
+    if (!(await revokeToken(app.pool, id, app.clock()))) throw noSuch(id)
     print(`Token ${id} is revoked; every process refuses it within 5 seconds.`)
     return 0
   })
 }
 
+function noSuch(id: string): CommandFailed {
+  return new CommandFailed(`No valid token has the id ${id}; see \`rankledger token list\`.`)
+}
+
+/** The id, also from a whole token: whoever holds a leaked one has nothing else at hand. What is neither is not said back. */
+function readId([given, ...more]: readonly string[]): string {
+  if (given === undefined || more.length > 0)
+    throw new UsageError('Name one token id; `rankledger token list` shows them.')
+  if (isToken(given)) return tokenIdOf(given)
+  if (/^[0-9A-Za-z]{12}$/.test(given)) return given
+  throw new CommandFailed(
+    'No valid token has such an id: it is 12 letters and digits; see `rankledger token list`.',
+  )
+}
+
 function stateOf(token: StoredToken, now: Date): string {
   if (token.revokedAt) return 'revoked'
-  return token.expiresAt && token.expiresAt <= now ? 'expired' : 'valid'
+  if (token.expiresAt && token.expiresAt <= now) return 'expired'
+  return token.replacedBy ? 'replaced' : 'valid'
 }
 
 function readScopes(given: readonly string[]): Scope[] {
@@ -137,11 +203,13 @@ function readBinding(flag: string, value: string | undefined): string | null {
   return value
 }
 
+/** In live mode a token ends after a year by itself. The sandbox's clock jumps over years, so there it does not. */
 function readExpiry(text: string | undefined, now: Date, app: App): Date | null {
-  if (text === undefined) return null
-  const duration = parseDuration(text)
+  if (text === 'never') return null
+  if (text === undefined && app.config.mode !== 'live') return null
+  const duration = parseDuration(text ?? 'P1Y')
   const expiresAt = duration && addDuration(now, duration, app.config.timeZone)
   if (!expiresAt || expiresAt <= now)
-    throw new UsageError('--expires takes an ISO 8601 duration such as P90D.')
+    throw new UsageError('--expires takes an ISO 8601 duration such as P90D, or never.')
   return expiresAt
 }

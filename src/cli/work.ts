@@ -1,13 +1,11 @@
-import { openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import { openOperationsServer } from '../operations-server.ts'
 import { openReadiness } from '../platform/http/readiness.ts'
-import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { watchProcess } from '../platform/metrics.ts'
 import { release } from '../platform/release.ts'
 import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
-import { type Command, parseFlags } from './command.ts'
+import { type Command, parseFlags, underGuard } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
 
 export const work: Command = {
@@ -22,8 +20,7 @@ METRICS_PORT set, /healthz, /readyz and /metrics answer there.`,
     const startedAt = performance.now()
     const config = loadConfig()
     const stopSignal = untilAskedToStop()
-    const guard = guardProcessOutput(openLog(config).log)
-    try {
+    return underGuard(config, {}, async () => {
       const app = await openUnlessStopped(config, { name: 'work', keepAlive: true }, stopSignal)
       if (!app) return 0
       try {
@@ -50,8 +47,6 @@ METRICS_PORT set, /healthz, /readyz and /metrics answer there.`,
       } finally {
         await app.close()
       }
-    } finally {
-      guard.uninstall()
-    }
+    })
   },
 }

@@ -29,6 +29,17 @@ export function mayUse(principal: Principal, scope: Scope): boolean {
   return scope.endsWith(':read') && principal.scopes.has(scope.replace(':read', ':write') as Scope)
 }
 
+/** What concerns the whole installation is for tokens that are bound to nothing less. */
+export function isBoundToAll({
+  workspace,
+  account,
+}: {
+  workspace: string | null
+  account: string | null
+}): boolean {
+  return workspace === '*' && account === '*'
+}
+
 export function mayTouch(bound: string | null, wanted: string): boolean {
   return bound === '*' || bound === wanted
 }
@@ -59,11 +70,29 @@ export type Access = {
 // A revocation must hold within 5 s everywhere, so nothing is believed longer than this.
 const believedForMs = 3_000
 const mostRemembered = 20_000
+const noteEveryMs = 600_000
 
 /** Checks tokens against the database, remembering each good answer for a few seconds. */
 export function openAccess(pool: pg.Pool, clock: Clock): Access {
   const remembered = new Map<string, { stored: StoredToken; principal: Principal; until: number }>()
   const asked = new Map<string, Promise<Principal>>()
+
+  // When a token was used last is for people who tidy up, so some minutes are near enough and nobody waits for it.
+  const notedAt = new Map<string, number>()
+  function noteUse(id: string): void {
+    const now = performance.now()
+    if (now - (notedAt.get(id) ?? Number.NEGATIVE_INFINITY) < noteEveryMs) return
+    if (notedAt.size >= mostRemembered) notedAt.clear()
+    notedAt.set(id, now)
+    pool
+      .query({
+        name: 'token-used',
+        text: `update platform.token set last_used_at = $2
+               where id = $1 and (last_used_at is null or last_used_at < $2::timestamptz - interval '5 minutes')`,
+        values: [id, clock()],
+      })
+      .catch(() => {})
+  }
 
   async function look(token: string): Promise<Principal> {
     const { rows } = await pool.query<StoredToken>({
@@ -79,6 +108,7 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
       workspace: stored.workspace,
       account: stored.account,
     }
+    noteUse(stored.id)
     if (remembered.size >= mostRemembered) remembered.clear()
     remembered.set(token, { stored, principal, until: performance.now() + believedForMs })
     return principal

@@ -1,5 +1,15 @@
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 
 /** Makes the data dir if it is not there. Only its owner may look inside. */
@@ -14,14 +24,17 @@ export function ensureDataDir(dataDir: string): void {
   }
 }
 
+/** What a kept secret looks like; anything else in its file was not written by us. */
+export type SecretForm = (text: string) => boolean
+
 /** Reads a secret of this installation, or makes it on first use. Two processes that start at once get the same one. */
-export function keepSecret(dataDir: string, name: string, make: () => string): string {
+export function keepSecret(dataDir: string, name: string, make: () => string, isForm?: SecretForm): string {
   ensureDataDir(dataDir)
   const file = join(dataDir, name)
-  const known = readSecret(dataDir, name)
+  const known = readSecret(dataDir, name, isForm)
   if (known !== undefined) return known
   const draft = `${file}.${randomBytes(6).toString('hex')}`
-  writeFileSync(draft, `${make()}\n`, { mode: 0o600 })
+  writeFileSync(draft, `${make()}\n`, { mode: 0o600, flag: 'wx' })
   try {
     linkSync(draft, file)
   } catch (error) {
@@ -29,22 +42,42 @@ export function keepSecret(dataDir: string, name: string, make: () => string): s
   } finally {
     rmSync(draft)
   }
-  return readFileSync(file, 'utf8').trim()
+  return readSecret(dataDir, name, isForm)!
 }
 
-/** Puts a given secret where tools look for it, replacing what was there. */
-export function writeSecret(dataDir: string, name: string, value: string): void {
+/** Puts a given secret where tools look for it, replacing what was there. Returns what it replaced. */
+export function writeSecret(dataDir: string, name: string, value: string): string | undefined {
   ensureDataDir(dataDir)
-  if (readSecret(dataDir, name) === value) return
+  const before = readSecret(dataDir, name)
+  if (before === value) return undefined
   rmSync(join(dataDir, name), { force: true })
-  writeFileSync(join(dataDir, name), `${value}\n`, { mode: 0o600 })
+  writeFileSync(join(dataDir, name), `${value}\n`, { mode: 0o600, flag: 'wx' })
+  return before
 }
 
-function readSecret(dataDir: string, name: string): string | undefined {
+/** A file that somebody else wrote, or that others may read, keeps no secret of ours and is not believed. */
+function readSecret(dataDir: string, name: string, isForm: SecretForm = () => true): string | undefined {
+  const file = join(dataDir, name)
+  const refuse = (why: string) =>
+    new Error(`${file} ${why}, so what it holds is not believed; look who put it there, then remove it.`)
+  let handle: number
   try {
-    return readFileSync(join(dataDir, name), 'utf8').trim() || undefined
+    handle = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW)
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    if (code === 'ELOOP') throw refuse('is a link')
     throw error
+  }
+  try {
+    const { mode, uid } = fstatSync(handle)
+    const own = process.getuid?.()
+    if (own !== undefined && uid !== own && uid !== 0) throw refuse('belongs to another account')
+    if (own !== undefined && (mode & 0o077) !== 0) throw refuse('may be read or written by other accounts')
+    const text = readFileSync(handle, 'utf8').trim()
+    if (text !== '' && !isForm(text)) throw refuse('does not hold what belongs there')
+    return text || undefined
+  } finally {
+    closeSync(handle)
   }
 }

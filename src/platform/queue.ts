@@ -121,6 +121,41 @@ export async function discardDeadJob<T>(db: Db<T>, id: string): Promise<boolean>
   return discarded.rows.length === 1
 }
 
+export const jobStatuses = ['waiting', 'running', 'dead'] as const
+export type JobStatus = (typeof jobStatuses)[number]
+
+export type ListedJob = {
+  id: string
+  name: string
+  status: JobStatus
+  attempts: number
+  max_attempts: number
+  last_error: string | null
+  run_at: Date
+  updated_at: Date
+}
+
+/** What is in the queue, oldest first, behind the job `after`. */
+export async function listJobs<T>(
+  db: Db<T>,
+  { id, status, after = '0', limit }: { id?: string; status?: JobStatus; after?: string; limit: number },
+): Promise<ListedJob[]> {
+  const found = await sql<ListedJob>`
+    select * from (
+      select id::text, task_identifier as name, attempts, max_attempts, last_error, run_at, updated_at, id as place,
+        case when locked_at is not null then 'running'
+             when attempts >= max_attempts then 'dead'
+             else 'waiting' end as status
+      from graphile_worker.jobs
+    ) as job
+    where place > ${after}::bigint
+      and (${id ?? null}::text is null or id = ${id ?? null})
+      and (${status ?? null}::text is null or status = ${status ?? null})
+    order by place
+    limit ${limit}`.execute(db)
+  return found.rows
+}
+
 export async function countJobs<T>(db: Db<T>): Promise<{ waiting: number; dead: number }> {
   const found = await sql<{ waiting: number; dead: number }>`
     select count(*) filter (where attempts < max_attempts)::int as waiting,

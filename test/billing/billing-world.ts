@@ -55,12 +55,14 @@ export async function openBillingWorld(
     grant: { scopes?: readonly Scope[]; account?: string | null } = {},
   ): Promise<string> {
     const made = newToken('test')
+    const { account = '*' } = grant
     await insertToken(pool, made, {
       name: 'test',
-      scopes: grant.scopes ?? scopes,
-      workspace: null,
-      account: grant.account === undefined ? '*' : grant.account,
+      scopes: grant.scopes ?? (account === '*' ? scopes : scopes.filter((scope) => scope !== 'admin')),
+      workspace: account === '*' ? '*' : null,
+      account,
       createdAt: now,
+      createdBy: 'test',
       expiresAt: null,
     })
     return made

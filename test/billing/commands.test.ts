@@ -44,7 +44,7 @@ describe('invoices that an outage left behind', () => {
     expect(await charge(may!.invoiceId)).toBe('not_held')
     expect(await charge('inv_unknown')).toBe('not_held')
     expect(await voidHeldInvoice(world.app, april!.invoiceId, 'operator')).toBe('not_held')
-    const audit = await world.rows(`select action from billing.audit where actor = 'operator' order by id`)
+    const audit = await world.rows(`select action from platform.audit where actor = 'operator' order by id`)
     expect(audit).toEqual([{ action: 'invoice.charge_held' }, { action: 'invoice.void_held' }])
   })
 

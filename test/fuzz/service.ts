@@ -55,11 +55,14 @@ export async function openService(databaseUrl: string, logLevel = 'silent'): Pro
     hintSecret,
     async makeToken(grant) {
       const token = newToken('test')
+      const { workspace = '*', account = '*' } = grant
       await insertToken(app.pool, token, {
         name: 'fuzz',
-        scopes: grant.scopes ?? scopes,
-        workspace: grant.workspace === undefined ? '*' : grant.workspace,
-        account: grant.account === undefined ? '*' : grant.account,
+        scopes:
+          grant.scopes ??
+          scopes.filter((scope) => scope !== 'admin' || (workspace === '*' && account === '*')),
+        workspace,
+        account,
         createdAt: app.clock(),
         expiresAt: null,
       })

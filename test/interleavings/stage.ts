@@ -84,7 +84,7 @@ export async function openStage(url: string): Promise<Stage> {
   const app = billingOn(pool, clock, script.provider)
   await seedPlans(app)
   const token = newToken('test')
-  const grant = { name: 'test', scopes, workspace: null, account: '*', createdAt: now, expiresAt: null }
+  const grant = { name: 'test', scopes, workspace: '*', account: '*', createdAt: now, expiresAt: null }
   await insertToken(pool, token, grant)
   const sides = { A: openSide('A', url), B: openSide('B', url) }
   const actors = { A: await openActor(app, sides.A), B: await openActor(app, sides.B) }

@@ -727,7 +727,7 @@ const storedTables = [
   'billing.payment',
   'billing.refund',
   'billing.event',
-  'billing.audit',
+  'platform.audit',
   'billing.webhook',
   'platform.idempotency_key',
   'platform.token',

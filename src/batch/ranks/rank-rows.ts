@@ -75,6 +75,12 @@ export async function mergeRanks(
 
 const madeMonths = new WeakMap<pg.Pool, Set<string>>()
 
+/** The months that this process has not yet seen to. */
+export function unmadeMonths(pool: pg.Pool, months: ReadonlySet<string>): Set<string> {
+  const made = madeMonths.get(pool)
+  return new Set([...months].filter((month) => !made?.has(month)))
+}
+
 /**
  * Sees to it that there is a partition for each month. Months never go away, so each process asks once for each.
  */
@@ -90,7 +96,11 @@ export async function ensureRankMonths(pool: pg.Pool, months: Iterable<string>):
 
 /** The months, such as `2026-10`, that ranks fall in. */
 export function monthsOf(ranks: readonly Rank[]): Set<string> {
-  return new Set(ranks.map(({ day }) => day.slice(0, 7)))
+  return new Set(ranks.map(({ day }) => monthOf(day)))
+}
+
+export function monthOf(day: Day): string {
+  return day.slice(0, 7)
 }
 
 export type StoredRank = {

@@ -1,6 +1,7 @@
 import type { BatchApp } from '../app.ts'
+import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { openRankReader, type Rank, type RankObservation, type RankRefusal, settleRepeats } from './rank.ts'
-import { ensureRankMonths, mergeRanks, monthsOf } from './rank-rows.ts'
+import { ensureRankMonths, mergeRanks, monthOf, monthsOf, unmadeMonths } from './rank-rows.ts'
 
 export type RankRejection = { index: number; code: RankRefusal }
 
@@ -22,7 +23,7 @@ export async function recordRanks(
   const now = app.clock()
   const { ranks, rejections } = readAll(observations, now)
   const settled = settleRepeats([...ranks.keys()])
-  await ensureRankMonths(app.pool, monthsOf(settled))
+  await makeMonths(app, workspaceId, settled)
   const { inserted, updated, unknown } = await mergeRanks(app.pool, workspaceId, settled, now)
 
   const unknownKeys = new Set(unknown.map((at) => settled[at]!.key))
@@ -40,6 +41,15 @@ export async function recordRanks(
     rejected,
     rejections,
   }
+}
+
+/** Makes the months that will be written to. A day that only unknown keywords name makes nothing. */
+async function makeMonths(app: BatchApp, workspaceId: string, ranks: readonly Rank[]): Promise<void> {
+  const unmade = unmadeMonths(app.pool, monthsOf(ranks))
+  if (unmade.size === 0) return
+  const waiting = ranks.filter(({ day }) => unmade.has(monthOf(day)))
+  const known = await findKeywordIds(app.pool, workspaceId, [...new Set(waiting.map(({ key }) => key))])
+  await ensureRankMonths(app.pool, monthsOf(waiting.filter(({ key }) => known.has(key))))
 }
 
 /** The observations that make sense, each with its place in the request, and what is wrong with the others. */

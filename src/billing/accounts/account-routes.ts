@@ -5,6 +5,7 @@ import type { Http } from '../../platform/http/http.ts'
 import { callerIdPattern } from '../../platform/id.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
+import { noteRead } from '../audit/audit-rows.ts'
 import { refuse } from '../refusals.ts'
 import { ContactBody, requireZone, TimeZone } from './account.ts'
 import { findAccount, findContact } from './account-rows.ts'
@@ -34,6 +35,13 @@ export function accountRoutes(http: Http, app: BillingApp): void {
       const { account_id } = request.params
       const account = callerIdPattern.test(account_id) ? await findAccount(app.db, account_id) : undefined
       if (!account) throw refuse('account_not_found')
+      await noteRead(app.db, {
+        at: app.clock(),
+        actor: request.principal.tokenId,
+        action: 'account.read',
+        accountId: account_id,
+        target: account_id,
+      })
       return envelope(viewOf({ ...account, contact: await findContact(app.db, app.vault, account_id) }))
     },
   )

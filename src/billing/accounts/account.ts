@@ -1,12 +1,15 @@
 import Type from 'typebox'
+import { lineOf, unseen } from '../../platform/http/fields.ts'
 import { refuse } from '../../platform/refusal.ts'
 import { isZone } from '../../platform/time.ts'
 
 /** What a caller may tell about the person behind an account. */
 export const ContactBody = Type.Object(
   {
-    email: Type.Optional(Type.String({ minLength: 3, maxLength: 320, pattern: '^[^\\s@]+@[^\\s@]+$' })),
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+    email: Type.Optional(
+      Type.String({ minLength: 3, maxLength: 320, pattern: `^[^\\s@${unseen}]+@[^\\s@${unseen}]+$` }),
+    ),
+    name: Type.Optional(lineOf(200)),
   },
   { additionalProperties: false },
 )

@@ -7,6 +7,7 @@ import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import { findContact } from '../accounts/account-rows.ts'
 import type { BillingApp } from '../app.ts'
+import { noteRead } from '../audit/audit-rows.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { toJson } from '../money.ts'
 import { refuse } from '../refusals.ts'
@@ -143,6 +144,13 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
       const { invoice_id } = request.params
       const found = isId('inv_', invoice_id) ? await findInvoice(app.db, invoice_id) : undefined
       const invoice = ownedBy(request.principal, found, () => refuse('invoice_not_found'))
+      await noteRead(app.db, {
+        at: app.clock(),
+        actor: request.principal.tokenId,
+        action: 'invoice.print',
+        accountId: invoice.accountId,
+        target: invoice.invoiceId,
+      })
       const pdf = await renderInvoicePdf(invoice, await findContact(app.db, app.vault, invoice.accountId))
       return reply
         .type('application/pdf')

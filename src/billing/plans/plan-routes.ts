@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { envelope, page, success } from '../../platform/http/answers.ts'
-import { PlanId } from '../../platform/http/fields.ts'
+import { lineOf, PlanId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { callerIdPattern } from '../../platform/id.ts'
 import { pageQuery } from '../../platform/page.ts'
@@ -12,7 +12,7 @@ import { findPlan, listPlans, type Plan } from './plan-rows.ts'
 import { savePlan } from './save-plan.ts'
 
 const terms = {
-  name: Type.String({ minLength: 1, maxLength: 200 }),
+  name: lineOf(200),
   amount: Type.Integer({ minimum: 1, maximum: 999_999_999_999, description: "In the currency's minor unit" }),
   currency: Type.String({ pattern: '^[A-Z]{3}$' }),
   interval: Type.Enum(['day', 'week', 'month', 'year']),

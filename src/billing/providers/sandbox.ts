@@ -92,6 +92,8 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
     },
 
     async describe(billingKey) {
+      // A URL swallows these two, however they are escaped, and asks for something else.
+      if (billingKey === '.' || billingKey === '..') return { kind: 'invalid' }
       return describeOutcome(await get(`/v1/billing-keys/${encodeURIComponent(billingKey)}`))
     },
 

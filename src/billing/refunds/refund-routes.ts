@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { mayTouch } from '../../platform/access.ts'
 import { answerOnce } from '../../platform/http/answer-once.ts'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
+import { noteOf } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { isId } from '../../platform/id.ts'
 import { renderInstant } from '../../platform/time.ts'
@@ -43,7 +44,7 @@ export function refundRoutes(http: Http, app: BillingApp): void {
             invoice_id: Type.String({ maxLength: 64 }),
             amount: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
             reason: Type.Optional(Type.Enum([...refundReasons])),
-            note: Type.Optional(Type.String({ maxLength: 500 })),
+            note: Type.Optional(noteOf(500)),
           },
           { additionalProperties: false },
         ),

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { mayTouch, type Principal } from '../../platform/access.ts'
 import { answerOnce } from '../../platform/http/answer-once.ts'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
-import { AccountId, PlanId } from '../../platform/http/fields.ts'
+import { AccountId, noteOf, PlanId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { isId } from '../../platform/id.ts'
 import type { Begun } from '../../platform/idempotency.ts'
@@ -124,7 +124,7 @@ function askingRoutes(http: Http, app: BillingApp): void {
         summary: 'Cancel just before the next billing date',
         tags: ['billing'],
         body: Type.Object(
-          { subscription_id: SubscriptionId, reason: Type.Optional(Type.String({ maxLength: 500 })) },
+          { subscription_id: SubscriptionId, reason: Type.Optional(noteOf(500)) },
           { additionalProperties: false },
         ),
         response: answers,

@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Access, mayUse, requireAccount, requireWorkspace, type Scope } from '../access.ts'
+import { type Access, isBoundToAll, mayUse, requireAccount, requireWorkspace, type Scope } from '../access.ts'
 import { callerIdPattern } from '../id.ts'
 import { quota, type RateLimiter, type Verdict, windowSeconds } from '../rate-limit.ts'
 import { type Refusal, refuse } from '../refusal.ts'
@@ -9,18 +8,13 @@ import { type Refusal, refuse } from '../refusal.ts'
  * Who may come in, in the order the contract gives: 401, then parsing, then 403, then 429, then validation.
  */
 export function openDoorkeeper(access: Access, limiter: RateLimiter) {
-  const guesses = openGuessCounter()
-
   return {
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       if (scopeOf(request) === undefined) return
       try {
         request.principal = await access.identify(request.headers.authorization)
       } catch (error) {
-        if ((error as Refusal).code === 'unauthorized') {
-          reply.header('www-authenticate', 'Bearer')
-          await guesses.slowDown(request.socket.remoteAddress ?? '')
-        }
+        if ((error as Refusal).code === 'unauthorized') reply.header('www-authenticate', 'Bearer')
         throw error
       }
     },
@@ -29,9 +23,11 @@ export function openDoorkeeper(access: Access, limiter: RateLimiter) {
       const scope = scopeOf(request)
       if (scope === undefined) return
       if (!mayUse(request.principal, scope)) throw refuse('forbidden')
+      if (scope === 'admin' && !isBoundToAll(request.principal)) throw refuse('forbidden')
       requireTenant(request)
       if (!request.routeOptions.config.limited) return
       const verdict = await limiter.admit(bucketOf(request))
+      request.counted = true
       tellLimit(reply, verdict)
       if (!verdict.admitted) throw limited(verdict)
     },
@@ -46,13 +42,19 @@ export async function countUnparsable(
   refusal: Refusal | undefined,
 ): Promise<Refusal | undefined> {
   const unparsable = refusal && unparsableCodes.has(refusal.code) && request.routeOptions.config.limited
-  if (!unparsable || !request.principal) return refusal
+  if (!unparsable || !request.principal || request.counted) return refusal
   const verdict = await limiter.admit(tokenBucket(request))
   tellLimit(reply, verdict)
   return verdict.admitted ? refusal : limited(verdict)
 }
 
-const unparsableCodes = new Set(['invalid_json', 'body_too_large', 'unsupported_media_type'])
+const unparsableCodes = new Set([
+  'invalid_json',
+  'body_too_large',
+  'unsupported_media_type',
+  // Only when its shape alone was refused, before anything in it was read.
+  'validation_failed',
+])
 
 function scopeOf(request: FastifyRequest): Scope | undefined {
   const policy = request.routeOptions.config?.access
@@ -80,7 +82,8 @@ function bucketOf(request: FastifyRequest): string {
     namedId(request.query, 'workspace_id') ??
     // `*` is no workspace, and no caller's id either.
     namedId(request.principal, 'workspace') ??
-    namedId(request.headers, 'x-workspace-id')
+    // A token that is not for all workspaces could spend another's requests with it.
+    (request.principal.workspace === '*' ? namedId(request.headers, 'x-workspace-id') : undefined)
   return workspace === undefined ? tokenBucket(request) : `workspace:${workspace}`
 }
 
@@ -97,24 +100,4 @@ const policyField = `"workspace";q=${quota};w=${windowSeconds}`
 
 function limited(verdict: Verdict): Refusal {
   return refuse('rate_limited', { headers: { 'retry-after': String(verdict.retryAfterSeconds) } })
-}
-
-const patientPerMinute = 300
-
-/** Counts refused tokens per socket address. Many of them make further refusals slow; good tokens are never slowed. */
-function openGuessCounter() {
-  let minute = 0
-  let counts = new Map<string, number>()
-  return {
-    async slowDown(address: string): Promise<void> {
-      const now = Math.floor(Date.now() / 60_000)
-      if (now !== minute) {
-        minute = now
-        counts = new Map()
-      }
-      const count = (counts.get(address) ?? 0) + 1
-      counts.set(address, count)
-      if (count > patientPerMinute) await sleep(Math.min(1000, count - patientPerMinute))
-    },
-  }
 }

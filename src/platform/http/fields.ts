@@ -8,3 +8,24 @@ const callerId = (description: string) =>
 export const WorkspaceId = callerId('The workspace, an id of your own: 1 to 64 of A-Za-z0-9_.:-')
 export const AccountId = callerId('The account, an id of your own: 1 to 64 of A-Za-z0-9_.:-')
 export const PlanId = callerId('The plan: 1 to 64 of A-Za-z0-9_.:-')
+
+// Controls, bidi controls and their kin: nobody sees them, and what they do to a page or an invoice is not what it says.
+export const unseen =
+  '\\u0000-\\u0008\\u000e-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ufff9-\\ufffb'
+
+/** A name of one line, as a person would write it. */
+export const lineOf = (maxLength: number) =>
+  Type.String({
+    minLength: 1,
+    maxLength,
+    pattern: `^[^\\t-\\r${unseen}]*$`,
+    'x-messages': { pattern: 'This value must not hold control characters or marks of writing direction.' },
+  })
+
+/** A note of some lines. */
+export const noteOf = (maxLength: number) =>
+  Type.String({
+    maxLength,
+    pattern: `^[^\\v\\f${unseen}]*$`,
+    'x-messages': { pattern: 'This value must not hold control characters or marks of writing direction.' },
+  })

@@ -17,8 +17,10 @@ import type { RateLimiter } from '../rate-limit.ts'
 import { Refusal, refuse } from '../refusal.ts'
 import { countUnparsable, openDoorkeeper } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
+import { type FairnessOptions, isLarge, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
+import { openSlowRefusals } from './slow-refusals.ts'
 import { refuseUnstorableText, suspectText } from './unstorable-text.ts'
 import { validatorCompiler } from './validation.ts'
 
@@ -41,6 +43,8 @@ declare module 'fastify' {
     /** Set on every route that asks for a scope. */
     principal: Principal
     startedAt: number
+    /** The limiter has counted this request. */
+    counted: boolean
   }
 }
 
@@ -66,6 +70,9 @@ export type HttpOptions = {
   onTrouble?: (trouble: DatabaseTrouble) => void
   /** Fields whose characters the routes judge themselves. */
   ownText?: readonly string[]
+  /** Somebody guesses tokens or signatures by the hundred. Told once a minute per socket address. */
+  onFlood?: (flood: { of: 'tokens' | 'signatures'; source: string }) => void
+  fairness?: FairnessOptions
 }
 
 export const bodyLimits = { ordinary: 256 * 1024, bulk: 2 * 1024 * 1024, webhook: 64 * 1024 } as const
@@ -96,37 +103,48 @@ export function buildHttp(options: HttpOptions): Http {
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
   }).withTypeProvider<TypeBoxTypeProvider>() as Http
 
+  const fairness = openFairness(options.fairness ?? unlimited)
   http.server.on('checkExpectation', refuseExpectation)
   http.setValidatorCompiler(validatorCompiler)
   http.removeAllContentTypeParsers()
   http.addContentTypeParser(
     /^application\/json(?:\s*;\s*charset="?utf-8"?)?\s*$/i,
     { parseAs: 'string' },
-    (_request, body, done) => {
-      try {
-        const parsed = parseJson(body as string)
-        suspectText(body as string, parsed)
-        done(null, parsed)
-      } catch (error) {
-        done(error as Error)
-      }
+    (request: FastifyRequest, body: string, done) => {
+      if (!isLarge(request)) return finish(body, done)
+      fairness.admitLarge(request).then(() => finish(body, done), done)
     },
   )
 
   http.decorateRequest('principal', null as unknown as Principal)
   http.decorateRequest('startedAt', 0)
+  http.decorateRequest('counted', false)
+  http.decorateRequest('share', null)
   requirePolicies(http, options.openPrefixes)
+  const floodOf = (of: 'tokens' | 'signatures') =>
+    openSlowRefusals((source) => options.onFlood?.({ of, source }))
+  const [badTokens, badSignatures] = [floodOf('tokens'), floodOf('signatures')]
   const doorkeeper = openDoorkeeper(options.access, options.limiter)
 
   http.addHook('onRequest', async (request, reply) => {
     request.startedAt = performance.now()
     reply.header('x-request-id', request.id)
+    reply.headers(guardingHeaders)
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw refuse('invalid_http')
     await doorkeeper.identify(request, reply)
+    await fairness.admit(request, reply)
+    if (isEncoded(request.headers['content-encoding']))
+      throw refuse('unsupported_media_type', {
+        message: 'Send the body as it is, without a Content-Encoding.',
+      })
   })
   http.addHook('preValidation', doorkeeper.admit)
   const ownText = new Set(options.ownText)
   http.addHook('preHandler', async (request) => refuseUnstorableText(request, ownText))
+  http.addHook('onSend', (request, _reply, _payload, done) => {
+    fairness.answered(request)
+    done()
+  })
   http.addHook('onResponse', async (request, reply) => {
     options.onAnswer({
       request_id: request.id,
@@ -146,13 +164,40 @@ export function buildHttp(options: HttpOptions): Http {
     // "Nothing was done" must not be said of a write whose answer was lost.
     const doubtful = mayHaveWritten(raised) && !reads.has(request.method)
     const error = doubtful ? new OutcomeUnknown({ cause: raised }) : raised
-    const refusal = await countUnparsable(options.limiter, request, reply, refusalOf(error))
+    const told = refusalOf(error, isOpen(request, options.openPrefixes))
+    const refusal = await countUnparsable(options.limiter, request, reply, told)
+    if (refusal?.code === 'unauthorized') await badTokens.slowDown(request.socket.remoteAddress ?? '')
+    if (refusal?.code === 'invalid_signature') {
+      // Slow does not mean held in memory.
+      request.body = undefined
+      await badSignatures.slowDown(request.socket.remoteAddress ?? '')
+    }
     if (refusal) return send(reply, errorAnswer(refusal, request.id))
     options.onFault(error, { route: routeOf(request), request_id: request.id })
     return send(reply, faultAnswer(error, request.id))
   })
   return http
 }
+
+function finish(text: string, done: (error: Error | null, body?: unknown) => void): void {
+  let body: unknown
+  try {
+    body = parseJson(text)
+    suspectText(text, body)
+  } catch (error) {
+    return done(error as Error)
+  }
+  done(null, body)
+}
+
+// Answers are for the program that asked: nothing guesses at their type, keeps them, or shows them in a frame.
+const guardingHeaders = {
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+} as const
+
+const unlimited: FairnessOptions = { concurrency: 0, perMinute: 0, ratedPrefix: '/' }
 
 function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && /^[\w-]{8,64}$/.test(header) ? header : newId('req_')
@@ -165,11 +210,23 @@ function routeOf(request: FastifyRequest): string {
 
 const reads = new Set(['GET', 'HEAD', 'OPTIONS'])
 
-function refusalOf(error: unknown): Refusal | undefined {
+function isEncoded(encoding: string | undefined): boolean {
+  return encoding !== undefined && encoding.toLowerCase() !== 'identity'
+}
+
+function refusalOf(error: unknown, isLibrary: boolean): Refusal | undefined {
   if (error instanceof Refusal) return error
   const trouble = troubleOf(error)
   if (trouble) return refuse('service_unavailable', { headers: { 'retry-after': retryAfter(trouble) } })
-  return refusalOfFramework(error as { code?: string }, refuse)
+  const framework = refusalOfFramework(error as { code?: string }, refuse)
+  // A library's own "no", as of a path that leaves its folder, has no code of ours.
+  if (!framework && isLibrary && ((error as { statusCode?: number }).statusCode ?? 500) < 500)
+    return refuse('route_not_found')
+  return framework
+}
+
+function isOpen(request: FastifyRequest, prefixes: readonly string[]): boolean {
+  return prefixes.some((prefix) => request.routeOptions.url?.startsWith(prefix))
 }
 
 /** What ends by itself is tried again at once; what a person has to mend, a little later. */
@@ -201,6 +258,7 @@ function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
   const body = JSON.stringify({ success: false, error: { code, message, request_id: requestId } })
   socket.end(
     `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nX-Request-Id: ${requestId}\r\n` +
+      'X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n' +
       `Connection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   )
 }
@@ -211,6 +269,7 @@ function refuseExpectation(_request: IncomingMessage, response: ServerResponse):
   const { status, body } = errorAnswer(refuse('expectation_failed'), id)
   response
     .writeHead(status, {
+      ...guardingHeaders,
       'content-type': 'application/json; charset=utf-8',
       'x-request-id': id,
       connection: 'close',

@@ -1,11 +1,17 @@
-import { refuse } from '../refusal.ts'
+import { type Refusal, refuse } from '../refusal.ts'
 
 const deepest = 16
+const mostFields = 256
+const mostFieldsInAll = 50_000
+// As many as 256 KiB can hold: there a list that is too long is told by its own name.
+const mostValues = 135_000
 
-/** Parses a body. Depth is measured on the text first, so that a hostile nest costs one scan and no stack. */
+/**
+ * Parses a body. Its shape is measured on the text first, so that a hostile nest, an object of countless names or a
+ * list of countless values costs one scan: no stack, no memory, and none of the time that parsing it would take.
+ */
 export function parseJson(text: string): unknown {
-  if (depthOf(text) > deepest)
-    throw refuse('invalid_json', { message: `The JSON is nested deeper than ${deepest} levels.` })
+  requireModestShape(text)
   try {
     return JSON.parse(text)
   } catch {
@@ -13,18 +19,39 @@ export function parseJson(text: string): unknown {
   }
 }
 
-function depthOf(text: string): number {
+/** Text that is no JSON may pass: parsing refuses it. */
+function requireModestShape(text: string): void {
+  // How many names the object at each level has; a list has none.
+  const fields = new Uint32Array(deepest + 2)
   let depth = 0
-  let most = 0
+  let fieldsInAll = 0
+  let values = 0
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === quote) at = endOfString(text, at)
-    else if (code === openBrace || code === openBracket) most = Math.max(most, ++depth)
-    else if (code === closeBrace || code === closeBracket) depth--
+    else if (code === comma) {
+      if (++values > mostValues) throw tooMuch('too_many', `no route takes ${mostValues} values at once`)
+    } else if (code === colon) {
+      if (++fieldsInAll > mostFieldsInAll)
+        throw tooMuch('too_many', `no route takes ${mostFieldsInAll} fields at once`)
+      if (++fields[depth]! > mostFields)
+        throw tooMuch('unknown_field', `no route takes an object of more than ${mostFields} fields`)
+    } else if (code === openBrace || code === openBracket) {
+      if (++depth > deepest)
+        throw refuse('invalid_json', { message: `The JSON is nested deeper than ${deepest} levels.` })
+      fields[depth] = 0
+    } else if ((code === closeBrace || code === closeBracket) && depth > 0) depth--
   }
-  return most
 }
 
+function tooMuch(code: string, why: string): Refusal {
+  return refuse('validation_failed', {
+    details: [{ path: 'body', code, message: `This is too much: ${why}.` }],
+  })
+}
+
+const comma = 0x2c
+const colon = 0x3a
 const quote = 0x22
 const backslash = 0x5c
 const openBrace = 0x7b

@@ -2,8 +2,14 @@ import type { FastifySchemaCompiler } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
+import { Settings } from 'typebox/system'
 import { Value } from 'typebox/value'
 import { type Refusal, type RefusalDetail, refuse } from '../refusal.ts'
+import { boundedPart, listsTooLong, requireBounds } from './bounded-part.ts'
+import { fieldName, fieldPath } from './field-path.ts'
+
+// The library stops at eight by itself, and counts an unknown field twice.
+Settings.Set({ maxErrors: 256 })
 
 /**
  * Compiles a route's schemas. Bodies are taken as they are: `"7"` is no integer and an unknown field is an error.
@@ -12,33 +18,43 @@ import { type Refusal, type RefusalDetail, refuse } from '../refusal.ts'
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
   const check = Compile(schema)
   const fromText = httpPart !== 'body'
+  requireBounds(schema)
   return (input: unknown) => {
     const value = fromText ? Value.Convert(schema, input) : input
-    if (check.Check(value)) return { value }
-    return { error: validationFailed(schema, check.Errors(value)) }
+    // Said before anything else is looked at: a list too long is not worth a walk.
+    const tooLong = listsTooLong(schema, value)
+    if (tooLong.length === 0 && check.Check(value)) return { value }
+    return { error: validationFailed(schema, check.Errors(boundedPart(schema, value)), tooLong) }
   }
 }
 
-function validationFailed(schema: TSchema, errors: TLocalizedValidationError[]): Refusal {
-  const details = errors.flatMap((error) => detailsOf(schema, error))
+const mostDetails = 100
+
+function validationFailed(
+  schema: TSchema,
+  errors: TLocalizedValidationError[],
+  tooLong: readonly RefusalDetail[],
+): Refusal {
+  const isTooLong = ({ path }: RefusalDetail) => tooLong.some((list) => list.path === path)
+  const details = errors.flatMap((error) => detailsOf(schema, error)).filter((one) => !isTooLong(one))
   const first = new Map<string, RefusalDetail>()
-  for (const detail of details) if (!first.has(detail.path)) first.set(detail.path, detail)
-  return refuse('validation_failed', { details: [...first.values()].slice(0, 100) })
+  for (const detail of [...details, ...tooLong]) if (!first.has(detail.path)) first.set(detail.path, detail)
+  return refuse('validation_failed', { details: [...first.values()].slice(0, mostDetails) })
 }
 
 function detailsOf(schema: TSchema, error: TLocalizedValidationError): RefusalDetail[] {
-  const path = pathOf(error.instancePath)
+  const path = fieldPath(error.instancePath)
   const params = error.params as Record<string, unknown>
   switch (error.keyword) {
     case 'required':
       return names(params['requiredProperties']).map((name) => ({
-        path: join(path, name),
+        path: fieldName(path, name),
         code: 'required',
         message: 'This field is required.',
       }))
     case 'additionalProperties':
       return names(params['additionalProperties']).map((name) => ({
-        path: join(path, name),
+        path: fieldName(path, name),
         code: 'unknown_field',
         message: 'This route takes no such field.',
       }))
@@ -47,7 +63,13 @@ function detailsOf(schema: TSchema, error: TLocalizedValidationError): RefusalDe
       return []
     default:
       if (/\/anyOf\/\d+/.test(error.schemaPath)) return []
-      return [{ path: path || 'body', code: codeOf(schema, error), message: `This value ${error.message}.` }]
+      return [
+        {
+          path: path || 'body',
+          code: ownWords(schema, error, 'x-codes') ?? codes[error.keyword] ?? 'invalid',
+          message: ownWords(schema, error, 'x-messages') ?? `This value ${error.message}.`,
+        },
+      ]
   }
 }
 
@@ -66,26 +88,16 @@ const codes: Record<string, string> = {
   minProperties: 'too_few',
 }
 
-/** A schema may name its own code for a failure: `{ 'x-codes': { maxItems: 'too_many_keywords' } }`. */
-function codeOf(schema: TSchema, error: TLocalizedValidationError): string {
+/** A schema may say a failure in its own words: `{ 'x-codes': { maxItems: 'too_many_keywords' } }`, `x-messages` alike. */
+function ownWords(
+  schema: TSchema,
+  error: TLocalizedValidationError,
+  kind: 'x-codes' | 'x-messages',
+): string | undefined {
   let at: unknown = schema
   for (const step of error.schemaPath.split('/').slice(1))
     at = (at as Record<string, unknown> | undefined)?.[step]
-  const own = (at as { 'x-codes'?: Record<string, string> } | undefined)?.['x-codes']?.[error.keyword]
-  return own ?? codes[error.keyword] ?? 'invalid'
-}
-
-/** `/keywords/3` reads `keywords[3]`. */
-function pathOf(pointer: string): string {
-  return pointer
-    .split('/')
-    .slice(1)
-    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~').slice(0, 64))
-    .reduce((path, step) => (/^\d+$/.test(step) ? `${path}[${step}]` : join(path, step)), '')
-}
-
-function join(path: string, name: string): string {
-  return path ? `${path}.${name.slice(0, 64)}` : name.slice(0, 64)
+  return (at as Record<string, Record<string, string>> | undefined)?.[kind]?.[error.keyword]
 }
 
 function names(value: unknown): string[] {

@@ -1,0 +1,242 @@
+import { randomBytes } from 'node:crypto'
+import { type AddressInfo, connect } from 'node:net'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { buildHttp } from '../../src/platform/http/http.ts'
+import { openRequestRate } from '../../src/platform/http/request-rate.ts'
+import { openWorld, type World } from '../world.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await openWorld({ environment: { BILLING_RATE: '30' } })
+})
+afterAll(() => world.close())
+
+const json = { 'content-type': 'application/json' }
+
+/** The longest time in which this process, which is also the server, did nothing else. */
+async function longestStall(work: () => Promise<unknown>): Promise<number> {
+  const delay = monitorEventLoopDelay({ resolution: 5 })
+  delay.enable()
+  await work()
+  await sleep(20)
+  delay.disable()
+  return delay.max / 1e6
+}
+
+const manyFields = () =>
+  JSON.stringify(Object.fromEntries(Array.from({ length: 150_000 }, (_, at) => [`k${at}`, 1])))
+
+test.each([
+  ['a list of a million numbers', `{"observations":[${'1,'.repeat(999_999)}1]}`, 'too_many'],
+  [
+    'a list of thirty thousand observations',
+    `{"observations":[${'{"keyword":"a","day":"2026-11-14","status":"ranked"},'.repeat(30_000)}{}]}`,
+    'too_many',
+  ],
+  ['an object of 150,000 fields', manyFields(), 'unknown_field'],
+  [
+    'objects of 180 fields each',
+    `{"observations":[${`{${Array.from({ length: 180 }, (_, at) => `"k${at}":1`).join()}},`.repeat(900)}{}]}`,
+    'too_many',
+  ],
+])('%s is refused at once, and nobody else waits', async (_name, raw, code) => {
+  expect(raw.length).toBeLessThan(2 * 1024 * 1024)
+  const stalls: number[] = []
+  for (let round = 0; round < 3; round++) {
+    stalls.push(
+      await longestStall(async () => {
+        const answer = await world.ask('POST', '/api/batch/ranks', { raw, headers: json })
+        expect(answer.status).toBe(400)
+        expect(answer.body.error).toMatchObject({ code: 'validation_failed' })
+        expect(answer.body.error.details).toContainEqual(expect.objectContaining({ code }))
+        expect(answer.body.error.details.length).toBeLessThanOrEqual(100)
+      }),
+    )
+  }
+  expect(Math.min(...stalls)).toBeLessThan(150)
+})
+
+test('a thousand bad observations are named up to a hundred, and twenty unknown fields are all named', async () => {
+  const many = await world.post('/api/batch/ranks', { workspace_id: 'w', observations: Array(1000).fill({}) })
+  expect(many.body.error.details).toHaveLength(100)
+  const fields = Object.fromEntries(Array.from('abcdefghijklmnopqrst', (name) => [`more_${name}`, 1]))
+  const unknown = await world.post('/api/batch/keywords', { workspace_id: 'w', keywords: ['a'], ...fields })
+  expect(unknown.body.error.details.map(({ path }: { path: string }) => path)).toEqual(Object.keys(fields))
+})
+
+test('a body refused by its shape counts against the token, not against a workspace', async () => {
+  const token = await world.makeToken({ workspace: 'ws_shape' })
+  const raw = manyFields()
+  const refused = await world.ask('POST', '/api/batch/ranks', { raw, headers: json, token })
+  expect([refused.status, refused.headers.get('ratelimit')]).toEqual([400, '"workspace";r=99;t=60'])
+  const fine = await world.post(
+    '/api/batch/keywords',
+    { workspace_id: 'ws_shape', keywords: ['a'] },
+    { token },
+  )
+  expect(fine.headers.get('ratelimit')).toBe('"workspace";r=99;t=60')
+})
+
+test('the workspace header is believed of a token for all workspaces only', async () => {
+  const account = await world.makeToken({ scopes: ['batch:read'], workspace: null, account: 'acct_1' })
+  const all = await world.makeToken({ scopes: ['batch:read'] })
+  const look = (token: string) =>
+    world.get('/api/batch/models', { token, headers: { 'x-workspace-id': 'ws_victim' } })
+  for (let round = 0; round < 5; round++) expect((await look(account)).status).toBe(200)
+  expect((await look(all)).headers.get('ratelimit')).toMatch(/r=99;/)
+  expect((await look(all)).headers.get('ratelimit')).toMatch(/r=98;/)
+  expect((await look(account)).headers.get('ratelimit')).toMatch(/r=94;/)
+})
+
+test('billing takes so many requests a minute from one token, and others are not affected', async () => {
+  const busy = await world.makeToken({ scopes: ['billing:read'] })
+  const other = await world.makeToken({ scopes: ['billing:read'] })
+  const statuses: number[] = []
+  for (let at = 0; at < 31; at++)
+    statuses.push((await world.get('/api/billing/plans', { token: busy })).status)
+  expect(statuses).toEqual([...Array(30).fill(200), 429])
+  const limited = await world.get('/api/billing/plans', { token: busy })
+  expect(limited.body.error.code).toBe('rate_limited')
+  expect(Number(limited.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+  expect(Number(limited.headers.get('retry-after'))).toBeLessThanOrEqual(60)
+  expect((await world.get('/api/billing/plans', { token: other })).status).toBe(200)
+  expect((await world.get('/api/batch/models', { token: world.token })).status).toBe(200)
+})
+
+test('a rate lets in again what has left the last minute', () => {
+  let now = 0
+  const rate = openRequestRate(2, () => now)
+  expect([rate.admit('t'), rate.admit('t'), rate.admit('t')]).toEqual([0, 0, 60])
+  now = 59_000
+  expect([rate.admit('t'), rate.admit('u')]).toEqual([1, 0])
+  now = 60_000
+  expect([rate.admit('t'), rate.admit('t'), rate.admit('t')]).toEqual([0, 0, 60])
+})
+
+/** A door of its own with a route that answers when it is told to. */
+async function openSlowDoor(concurrency: number) {
+  const waiting: (() => void)[] = []
+  const http = buildHttp({
+    access: world.app.access,
+    limiter: world.app.limiter,
+    openPrefixes: [],
+    onAnswer() {},
+    onFault() {},
+    fairness: { concurrency, perMinute: 0, ratedPrefix: '/' },
+  })
+  http.get('/slow', { config: { access: 'batch:read' } }, async () => {
+    await new Promise<void>((resolve) => waiting.push(resolve))
+    return { success: true }
+  })
+  const sizes: number[] = []
+  http.post('/large', { config: { access: 'batch:read' }, bodyLimit: 2 ** 21 }, async (request) => {
+    sizes.push(++working)
+    await sleep(20)
+    working--
+    return { size: JSON.stringify(request.body).length }
+  })
+  let working = 0
+  const url = await http.listen({ host: '127.0.0.1', port: 0 })
+  return { http, url, waiting, sizes, port: (http.server.address() as AddressInfo).port }
+}
+
+test('so many requests of one token are worked at a time, 512 wait, and the next is turned away', async () => {
+  const door = await openSlowDoor(2)
+  const token = await world.makeToken({})
+  const get = async () =>
+    (await fetch(`${door.url}/slow`, { headers: { authorization: `Bearer ${token}` } })).status
+  const first = [get(), get()]
+  await expect.poll(() => door.waiting.length).toBe(2)
+  const more = Array.from({ length: 512 }, get)
+  await expect
+    .poll(
+      async () => {
+        const extra = await Promise.race([get(), sleep(200, 'waits')])
+        if (extra === 'waits') more.push(Promise.resolve(200))
+        return extra
+      },
+      { timeout: 20_000 },
+    )
+    .toBe(429)
+  expect(door.waiting.length).toBe(2)
+  const other = await world.makeToken({})
+  const others = fetch(`${door.url}/slow`, { headers: { authorization: `Bearer ${other}` } })
+  await expect.poll(() => door.waiting.length).toBe(3)
+
+  const pump = setInterval(() => {
+    for (const answer of door.waiting.splice(0)) answer()
+  }, 1)
+  const statuses = await Promise.all([...first, ...more])
+  expect((await others).status).toBe(200)
+  expect(new Set(statuses)).toEqual(new Set([200]))
+  clearInterval(pump)
+  await door.http.close()
+})
+
+test('who leaves while waiting frees the place, and who leaves while being worked does not', async () => {
+  const door = await openSlowDoor(1)
+  const token = await world.makeToken({})
+  const ask = () => {
+    const socket = connect(door.port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.write(`GET /slow HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`)
+    return socket
+  }
+  const worked = ask()
+  await expect.poll(() => door.waiting.length).toBe(1)
+  const gone = ask()
+  await sleep(50)
+  gone.destroy()
+  worked.destroy()
+  await sleep(50)
+  const last = fetch(`${door.url}/slow`, { headers: { authorization: `Bearer ${token}` } })
+  await sleep(100)
+  expect(door.waiting.length).toBe(1)
+  door.waiting[0]!()
+  await expect.poll(() => door.waiting.length).toBe(2)
+  door.waiting[1]!()
+  expect((await last).status).toBe(200)
+  await door.http.close()
+})
+
+test('large bodies of one token are worked one at a time, small ones and those of others beside them', async () => {
+  const door = await openSlowDoor(64)
+  const token = await world.makeToken({})
+  const other = await world.makeToken({})
+  const post = async (bearer: string, bytes: number) =>
+    (
+      await fetch(`${door.url}/large`, {
+        method: 'POST',
+        headers: { ...json, authorization: `Bearer ${bearer}` },
+        body: JSON.stringify('x'.repeat(bytes)),
+      })
+    ).status
+  expect(await Promise.all(Array.from({ length: 8 }, () => post(token, 1_000_000)))).toEqual(
+    Array(8).fill(200),
+  )
+  expect(Math.max(...door.sizes)).toBe(1)
+  door.sizes.length = 0
+  await Promise.all([post(token, 1_000_000), post(other, 1_000_000), post(token, 100), post(token, 100)])
+  expect(Math.max(...door.sizes)).toBeGreaterThan(1)
+  await door.http.close()
+})
+
+test('badly signed notifications grow slow, and signed ones are taken all the while', async () => {
+  const forged = () =>
+    world.ask('POST', '/api/billing/webhook', {
+      raw: '{}',
+      token: null,
+      headers: {
+        ...json,
+        'webhook-id': `msg_${randomBytes(4).toString('hex')}`,
+        'webhook-timestamp': '1',
+        'webhook-signature': 'v1,x',
+      },
+    })
+  for (let round = 0; round < 7; round++) await Promise.all(Array.from({ length: 50 }, forged))
+  const startedAt = performance.now()
+  expect((await forged()).status).toBe(401)
+  expect(performance.now() - startedAt).toBeGreaterThan(40)
+})
