@@ -46,6 +46,7 @@ $$;
 create table billing.account (
   id             text primary key,
   time_zone      text not null,
+  language       text check (language in ('en', 'ko')),  -- of its invoices; null is the installation's
   invoice_count  integer not null default 0 check (invoice_count >= 0),  -- number of the newest invoice, under row lock
   created_at     timestamptz not null,
   erased_at      timestamptz
@@ -139,6 +140,12 @@ create table billing.payment_method (
 create index payment_method_pending on billing.payment_method (look_at) where state = 'pending' and look_at is not null;
 create index payment_method_by_account on billing.payment_method (account_id);
 
+-- The pictures that stand on invoices, by the SHA-256 of their bytes. An invoice names the one it was issued with.
+create table billing.seller_logo (
+  sha256   text primary key,
+  content  bytea not null
+);
+
 create table billing.invoice (
   id               text primary key,
   account_id       text not null references billing.account,
@@ -150,6 +157,7 @@ create table billing.invoice (
   period_start     timestamptz not null,
   period_end       timestamptz not null,
   issued_at        timestamptz not null,
+  seller           jsonb not null default '{}',      -- who sells, as it was when this was issued
   status           text not null
                    check (status in ('open', 'paid', 'partially_refunded', 'refunded', 'uncollectible', 'void')),
   amount_paid      bigint not null default 0,
@@ -172,10 +180,10 @@ create index invoice_held on billing.invoice (id) where hold is not null;
 create function billing.keep_invoice() returns trigger language plpgsql as $$
 begin
   if (new.id, new.account_id, new.subscription_id, new.number, new.description, new.amount_due, new.currency,
-      new.period_start, new.period_end, new.issued_at)
+      new.period_start, new.period_end, new.issued_at, new.seller)
      is distinct from
      (old.id, old.account_id, old.subscription_id, old.number, old.description, old.amount_due, old.currency,
-      old.period_start, old.period_end, old.issued_at) then
+      old.period_start, old.period_end, old.issued_at, old.seller) then
     raise exception 'an issued invoice changes only in status and totals' using errcode = 'restrict_violation';
   end if;
   return new;

@@ -4,6 +4,7 @@ import type pg from 'pg'
 import type { BatchApp } from './batch/app.ts'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
 import { findChargingStop, stopForCredentials } from './billing/charging-stop.ts'
+import { keepLogo, logoHash } from './billing/invoices/logo-rows.ts'
 import {
   guardProvider,
   type ProviderGuard,
@@ -14,6 +15,7 @@ import { measuredProvider } from './billing/providers/measured-provider.ts'
 import { sandboxProvider } from './billing/providers/sandbox.ts'
 import { openStopSwitch, stoppableProvider } from './billing/providers/stoppable-provider.ts'
 import { findSealedBy } from './billing/reseal.ts'
+import type { Seller } from './billing/seller.ts'
 import type { Config } from './config.ts'
 import { logEvents } from './log-events.ts'
 import { type Access, openAccess } from './platform/access.ts'
@@ -125,6 +127,7 @@ export async function openApp(
     for (const { key } of vaultKeys) secrets.add(key.toString('base64'))
     for (const secret of webhookSecrets) secrets.add(secret)
     const sandbox = await openOwnSandbox(config, pool, clock, log)
+    if (config.seller.logo) await keepLogo(billingDb, config.seller.logo)
     const sandboxUrl =
       sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
     const providerGuard = openProvider(config, sandboxUrl, metrics)
@@ -242,6 +245,8 @@ function termsOf(config: Config, webhookSecrets: readonly string[]): BillingTerm
   return {
     sandbox: config.mode === 'sandbox',
     timeZone: config.timeZone,
+    seller: sellerOf(config),
+    language: config.invoiceLanguage,
     cancelLeadSeconds: config.cancelLeadSeconds,
     dunningDays: config.dunningDays,
     catchUpPeriods: config.catchUpPeriods,
@@ -250,6 +255,11 @@ function termsOf(config: Config, webhookSecrets: readonly string[]): BillingTerm
     webhookSecrets,
     hintSecret: config.hintSecret,
   }
+}
+
+function sellerOf({ seller }: Config): Seller {
+  const { name, address, registration, taxId, logo } = seller
+  return { name, address, registration, tax_id: taxId, logo: logo && logoHash(logo) }
 }
 
 /** A request is no worker: nobody takes its work over while it lives. */

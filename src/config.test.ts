@@ -8,6 +8,7 @@ import { newToken } from './platform/token.ts'
 const key = (fill: number) => Buffer.alloc(32, fill).toString('base64')
 const live = {
   MODE: 'live',
+  SELLER_NAME: 'Example Ltd',
   DATABASE_URL: 'postgres://db.example/rankledger',
   PAYMENT_PROVIDER: 'portone',
   PROVIDER_SECRET_KEY: 'a-secret',
@@ -69,6 +70,8 @@ test.each([
   ['a test key', { PROVIDER_SECRET_KEY: 'sk_test_abc' }, /test key/],
   ['no encryption key', { VAULT_KEYS: '' }, /VAULT_KEYS is required/],
   ['no webhook secret', { WEBHOOK_SECRETS: '' }, /WEBHOOK_SECRETS is required/],
+  ['no seller', { SELLER_NAME: '' }, /SELLER_NAME is required/],
+  ['a logo that is none', { SELLER_LOGO: import.meta.filename }, /SELLER_LOGO must be a PNG or JPEG/],
   ['a test token', { BOOTSTRAP_TOKEN: newToken('test') }, /BOOTSTRAP_TOKEN/],
 ])('live mode refuses %s', (_name, change, problem) => {
   expect(problemsOf({ ...live, ...change }).join('\n')).toMatch(problem)

@@ -49,6 +49,15 @@ export type Config = {
   readonly dunningDays: readonly number[]
   readonly catchUpPeriods: number
   readonly schedule: { readonly training: string; readonly prediction: string; readonly aggregation: string }
+  readonly seller: {
+    readonly name: string
+    readonly address: string | null
+    readonly registration: string | null
+    readonly taxId: string | null
+    /** The picture itself. */
+    readonly logo: Buffer | null
+  }
+  readonly invoiceLanguage: 'en' | 'ko'
   readonly logLevel: (typeof logLevels)[number]
 }
 
@@ -138,8 +147,25 @@ export function readConfig(environment: Environment): Config {
       prediction: read.checked('SCHEDULE_PREDICTION', isCron, cronForm) ?? '30 4 * * *',
       aggregation: read.checked('SCHEDULE_AGGREGATION', isCron, cronForm) ?? '30 0 * * *',
     },
+    seller: {
+      name: read.checked('SELLER_NAME', isLine, 'one line of at most 200 characters') ?? 'Rankledger Sandbox',
+      address:
+        read
+          .checked(
+            'SELLER_ADDRESS',
+            (text) => text.length <= 600,
+            'at most 600 characters; \\n begins a new line',
+          )
+          ?.replaceAll('\\n', '\n') ?? null,
+      registration: read.checked('SELLER_REGISTRATION', isLine, 'one line of at most 200 characters') ?? null,
+      taxId: read.checked('SELLER_TAX_ID', isLine, 'one line of at most 200 characters') ?? null,
+      logo: readLogo(read.text('SELLER_LOGO'), problems),
+    },
+    invoiceLanguage: read.oneOf('INVOICE_LANGUAGE', ['en', 'ko'] as const, 'en'),
     logLevel: read.oneOf('LOG_LEVEL', logLevels, 'info'),
   }
+  if (mode === 'live' && read.text('SELLER_NAME') === undefined)
+    problems.push('SELLER_NAME is required with MODE=live: it stands on every invoice.')
   problems.push(...unsafe(config))
   if (problems.length > 0) throw new ConfigError(problems)
   return Object.freeze(config)
@@ -216,6 +242,30 @@ const providerKeyNames = new Set([
   'TOSS_SECRET_KEY',
   'PORTONE_API_SECRET',
 ])
+
+function isLine(text: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what a line must not hold
+  return text.length <= 200 && !/[\u0000-\u001f\u007f]/.test(text)
+}
+
+const largestLogo = 512 * 1024
+
+function readLogo(file: string | undefined, problems: string[]): Buffer | null {
+  if (file === undefined) return null
+  let content: Buffer
+  try {
+    content = readFileSync(file)
+  } catch (error) {
+    problems.push(`SELLER_LOGO cannot be read (${(error as NodeJS.ErrnoException).code}).`)
+    return null
+  }
+  const isPicture =
+    content.subarray(0, 4).toString('hex') === '89504e47' ||
+    content.subarray(0, 3).toString('hex') === 'ffd8ff'
+  if (isPicture && content.length <= largestLogo) return content
+  problems.push('SELLER_LOGO must be a PNG or JPEG file of at most 512 KiB.')
+  return null
+}
 
 const cronForm = 'five cron fields such as "30 3 * * *"'
 

@@ -115,11 +115,12 @@ async function writeDocument(): Promise<void> {
   conventions()
   await billing()
   await batch()
+  await installation()
   await sandbox()
   say(
     '## Operations',
     '',
-    '`GET /healthz` (alive), `GET /readyz` (may take traffic), `GET /metrics` (Prometheus), `GET /openapi.json`, `GET /docs`.',
+    '`GET /healthz` (alive), `GET /readyz` (may take traffic), `GET /metrics` (Prometheus; while `HOST` is loopback, else on `METRICS_PORT`), `GET /openapi.json`, `GET /docs`.',
   )
 }
 
@@ -129,6 +130,10 @@ function conventions(): void {
     '',
     '- `Authorization: Bearer <token>` on every route under `/api` but the webhook. Scopes: `billing:read billing:write billing:refund',
     '  batch:read batch:write admin`; GET needs read, the rest write, write includes read, admin includes all.',
+    '- What concerns the whole installation (`admin`: plans, volumes, sandbox, tokens, audit, jobs) needs a token bound to all workspaces and accounts.',
+    '- A process works 64 requests of one token at a time (`TOKEN_CONCURRENCY`); 512 more wait their turn; beyond that, and above 6,000',
+    '  billing requests a minute per token (`BILLING_RATE`), 429 `rate_limited` with `Retry-After`. Bodies above 64 KiB are worked one at a time per token.',
+    '- Bodies come as they are: a `Content-Encoding` is 415. Names hold no control characters and no marks of writing direction.',
     '- Success: `{"success": true, "data": {…}}`. Error: `{"success": false, "error": {code, message, request_id, details?}}`.',
     '- Lists take `limit` (1–100, default 20) and `cursor`, and answer `next_cursor`, null at the end.',
     "- `amount` is an integer of the currency's minor unit (9900 KRW is ₩9,900; 1900 USD is $19.00).",
@@ -402,6 +407,31 @@ async function fillWithDemo(): Promise<void> {
   })
   const code = await new Promise((resolve) => demo.on('exit', resolve))
   if (code !== 0) throw new Error('demo --batch failed')
+}
+
+async function installation(): Promise<void> {
+  say('## Installation', '', 'Scope `admin`, for tokens bound to all workspaces and accounts.')
+  say(
+    '### Tokens',
+    '',
+    'A token stands in the answer that makes it and nowhere else. `admin` is for all only.',
+  )
+  const hidden = (answer: Json) => ({ ...answer, data: { ...answer.data, token: 'rl_test_…' } })
+  const asked = { name: 'dashboard', scopes: ['batch:read'], workspace: 'ws_1', expires_in: 'P90D' }
+  const made = await show('POST', '/api/tokens', asked, { shorten: hidden })
+  await show('GET', '/api/tokens?limit=1')
+  await show('DELETE', '/api/tokens', { token_id: made.token_id })
+  await show('DELETE', `/api/tokens/${made.token_id}`)
+  say(
+    '### Audit',
+    '',
+    'Filters: `actor action account_id target from to`. Reads of personal data are noted once a minute per reader.',
+  )
+  await show('GET', '/api/audit?limit=2')
+  say('### Jobs', '', '`status` is waiting, running or dead. Only a dead job can be retried or discarded.')
+  await show('GET', '/api/jobs?status=dead')
+  await show('POST', '/api/jobs/1/retry')
+  await show('POST', '/api/jobs/1/discard')
 }
 
 async function sandbox(): Promise<void> {

@@ -4,6 +4,7 @@ import type { Db, Tx } from '../platform/db.ts'
 import type { Fence } from '../platform/queue.ts'
 import type { Vault } from '../platform/vault.ts'
 import type { Provider } from './providers/port.ts'
+import type { Language, Seller } from './seller.ts'
 import type { BillingTables } from './tables.ts'
 
 export type BillingDb = Db<BillingTables>
@@ -31,6 +32,10 @@ export type BillingApp = {
 export type BillingTerms = {
   readonly sandbox: boolean
   readonly timeZone: string
+  /** Who sells; copied onto each invoice when it is issued. */
+  readonly seller: Seller
+  /** Of the invoices of accounts that have no language of their own. */
+  readonly language: Language
   readonly cancelLeadSeconds: number
   readonly dunningDays: readonly number[]
   readonly catchUpPeriods: number

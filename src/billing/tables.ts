@@ -2,6 +2,7 @@ import type { Generated } from 'kysely'
 import type { AuditTables } from '../platform/audit-rows.ts'
 import type { IdempotencyTables } from '../platform/idempotency.ts'
 import type { Currency } from './money.ts'
+import type { Language, Seller } from './seller.ts'
 
 type SharedTables = AuditTables & IdempotencyTables
 
@@ -10,6 +11,7 @@ export type BillingTables = SharedTables & {
   'billing.account': {
     id: string
     time_zone: string
+    language: Generated<Language | null>
     invoice_count: Generated<number>
     created_at: Date
     erased_at: Date | null
@@ -67,6 +69,7 @@ export type BillingTables = SharedTables & {
     look_at: Date | null
     created_at: Date
   }
+  'billing.seller_logo': { sha256: string; content: Buffer }
   'billing.invoice': {
     id: string
     account_id: string
@@ -78,6 +81,7 @@ export type BillingTables = SharedTables & {
     period_start: Date
     period_end: Date
     issued_at: Date
+    seller: Generated<Partial<Seller>>
     status: 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
     amount_paid: Generated<bigint>
     amount_refunded: Generated<bigint>

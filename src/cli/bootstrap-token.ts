@@ -4,7 +4,7 @@ import { scopes } from '../platform/access.ts'
 import { keepSecret, writeSecret } from '../platform/data-dir.ts'
 import { isLoopback } from '../platform/loopback.ts'
 import { isToken, newToken, tokenIdOf } from '../platform/token.ts'
-import { insertToken, revokeOtherBootstraps, revokeToken } from '../platform/token-rows.ts'
+import { findToken, insertToken, revokeOtherBootstraps, revokeToken } from '../platform/token-rows.ts'
 
 /**
  * The first token: from the environment, or made on the first start where nobody else can reach the service. Another
@@ -36,7 +36,8 @@ export async function bootstrapToken(app: App): Promise<BootstrapToken | undefin
   })
   if (config.bootstrapToken !== undefined && isNew) await revokeOtherBootstraps(app.pool, token, app.clock())
   if (!own) return undefined
-  if (config.bootstrapToken !== undefined) {
+  const isReplaced = !isNew && (await findToken(app.pool, tokenIdOf(token)))?.revokedAt
+  if (config.bootstrapToken !== undefined && !isReplaced) {
     const before = writeSecret(config.dataDir, 'token', token)
     if (before !== undefined) await revokeToken(app.pool, tokenIdOf(before), app.clock(), 'service')
   }

@@ -69,6 +69,7 @@ test('it refuses to touch real money', async () => {
     WEBHOOK_SECRETS: `whsec_${Buffer.alloc(32).toString('base64')}`,
     PAYMENT_PROVIDER: 'stripe',
     PROVIDER_SECRET_KEY: 'unknown_kind_of_key',
+    SELLER_NAME: 'Example Ltd',
   }
   const { code, error } = await runCommand(demo, [], live)
   expect(error).toMatch(/refuses MODE=live/)

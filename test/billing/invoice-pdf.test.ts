@@ -1,6 +1,16 @@
+import { rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { inflateSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openInvoicePrinter } from '../../src/billing/invoices/invoice-printer.ts'
+import { findInvoice } from '../../src/billing/invoices/invoice-rows.ts'
 import { openWorld, type World } from '../world.ts'
+
+const onePixel = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
 
 let world: World
 beforeAll(async () => {
@@ -84,6 +94,101 @@ test('a name as long as allowed still prints', async () => {
   })
   const { status, bytes } = await print(invoice.invoice_id)
   expect([status, pagesOf(bytes)]).toEqual([200, 1])
+})
+
+test('the sender is the business that sells, as it was when the invoice was issued, in the language of the account', async () => {
+  const logo = join(tmpdir(), `rankledger-logo-${process.pid}.png`)
+  writeFileSync(logo, onePixel)
+  const seller = {
+    SELLER_NAME: '주식회사 예시',
+    SELLER_ADDRESS: '서울특별시 중구 세종대로 110\\n12층',
+    SELLER_REGISTRATION: '123-45-67890',
+    SELLER_TAX_ID: 'KR1234567890',
+    SELLER_LOGO: logo,
+  }
+  const shop = await openWorld({ environment: seller })
+  try {
+    await shop.post('/api/billing/subscribe', {
+      account_id: 'acct_ko',
+      plan_id: 'starter-monthly',
+      payment_method: { billing_key: 'bk_test_ok' },
+    })
+    const [invoice] = (await shop.get('/api/billing/invoices?account_id=acct_ko')).body.data.invoices
+    expect(invoice.seller).toEqual({
+      name: '주식회사 예시',
+      address: '서울특별시 중구 세종대로 110\n12층',
+      registration: '123-45-67890',
+      tax_id: 'KR1234567890',
+    })
+    const draw = async () => {
+      const answer = await fetch(`${shop.url}/api/billing/invoices/${invoice.invoice_id}.pdf`, {
+        headers: { authorization: `Bearer ${shop.token}` },
+      })
+      return Buffer.from(await answer.arrayBuffer())
+    }
+    const english = await draw()
+    expect(english.toString('latin1')).toContain('/Subtype /Image')
+    for (const character of '주식회사예시세종대로층123-45-67890KRInvoice')
+      expect(fontsOf(english).characters).toContain(character)
+    expect(fontsOf(english).characters).not.toContain('청')
+    // The same state is drawn once.
+    expect((await draw()).equals(english)).toBe(true)
+
+    const put = await shop.ask('PUT', '/api/billing/accounts/acct_ko', { body: { language: 'ko' } })
+    expect(put.body.data.language).toBe('ko')
+    const korean = await draw()
+    for (const character of '청구서번호공급자결제완료합계')
+      expect(fontsOf(korean).characters).toContain(character)
+    expect(korean.toString('latin1')).toContain('/Lang (ko)')
+    const bad = await shop.ask('PUT', '/api/billing/accounts/acct_ko', { body: { language: 'fr' } })
+    expect(bad.status).toBe(400)
+    await expect(
+      shop.query(`update billing.invoice set seller = '{"name": "another"}' where id = $1`, [
+        invoice.invoice_id,
+      ]),
+    ).rejects.toThrow(/changes only in status and totals/)
+  } finally {
+    await shop.close()
+    rmSync(logo)
+  }
+})
+
+test('many invoices are printed without holding up anybody else', async () => {
+  const invoices: string[] = []
+  for (let at = 0; at < 6; at++) invoices.push((await subscribe(`acct_many_${at}`)).invoice_id)
+  await print(invoices[0]!)
+  const before = performance.eventLoopUtilization()
+  const printed = await Promise.all(invoices.slice(1).map((id) => print(id)))
+  const { utilization } = performance.eventLoopUtilization(before)
+  expect(printed.map(({ status }) => status)).toEqual(Array(5).fill(200))
+  // Drawn here, they would keep this thread busy all the time.
+  expect(utilization).toBeLessThan(0.5)
+})
+
+test('callers take turns at the printer, and beyond its queue they are asked to come again', async () => {
+  const printer = openInvoicePrinter()
+  const invoice = await findInvoice(world.app.billing.db, (await subscribe('acct_queue')).invoice_id)
+  const order = (name: string) => ({
+    invoice: invoice!,
+    contact: { name },
+    logo: null,
+    language: 'en' as const,
+  })
+  const done: string[] = []
+  const note = (name: string) => () => void done.push(name)
+  const busy = Array.from({ length: 10 }, (_, at) =>
+    printer.print('busy', order(`busy ${at}`)).then(note('busy')),
+  )
+  const quiet = printer.print('quiet', order('quiet')).then(note('quiet'))
+  await Promise.all([...busy, quiet])
+  expect(done.indexOf('quiet')).toBeLessThan(3)
+
+  const flood = Array.from({ length: 300 }, (_, at) => printer.print('busy', order(`flood ${at}`)))
+  const refused = (await Promise.allSettled(flood.slice(257))).filter(({ status }) => status === 'rejected')
+  expect(refused.length).toBe(43)
+  expect((refused[0] as PromiseRejectedResult).reason).toMatchObject({ code: 'rate_limited' })
+  for (const one of flood) one.catch(() => {})
+  await printer.close()
 })
 
 test('the document is for its tenant only, and the invoice itself is still found beside it', async () => {

@@ -27,6 +27,8 @@ export function billingOn(
     terms: {
       sandbox: true,
       timeZone: 'Asia/Seoul',
+      seller: { name: 'Seller', address: null, registration: null, tax_id: null, logo: null },
+      language: 'en',
       cancelLeadSeconds: 60,
       dunningDays: [1, 3, 5, 7],
       catchUpPeriods: 1,

@@ -71,6 +71,8 @@ export type Connections = { readonly observer: pg.Client }
 export const terms = {
   sandbox: true,
   timeZone: 'UTC',
+  seller: { name: 'Seller', address: null, registration: null, tax_id: null, logo: null },
+  language: 'en',
   cancelLeadSeconds: 60,
   dunningDays: [1, 3, 5, 7],
   catchUpPeriods: 1,

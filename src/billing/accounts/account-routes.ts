@@ -7,6 +7,7 @@ import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { noteRead } from '../audit/audit-rows.ts'
 import { refuse } from '../refusals.ts'
+import { languages } from '../seller.ts'
 import { ContactBody, requireZone, TimeZone } from './account.ts'
 import { findAccount, findContact } from './account-rows.ts'
 import { type SavedAccount, saveAccount } from './save-account.ts'
@@ -14,6 +15,7 @@ import { type SavedAccount, saveAccount } from './save-account.ts'
 const AccountView = Type.Object({
   account_id: Type.String(),
   timezone: Type.String(),
+  language: nullable(Type.String({ description: "en or ko, of its invoices; null: the installation's" })),
   customer: Type.Object({ email: nullable(Type.String()), name: nullable(Type.String()) }),
   created_at: Type.String(),
   erased_at: nullable(Type.String()),
@@ -55,19 +57,24 @@ export function accountRoutes(http: Http, app: BillingApp): void {
         tags: ['billing'],
         params: Type.Object({ account_id: AccountId }),
         body: Type.Object(
-          { timezone: Type.Optional(TimeZone), customer: Type.Optional(ContactBody) },
+          {
+            timezone: Type.Optional(TimeZone),
+            language: Type.Optional(Type.Union([Type.Enum([...languages]), Type.Null()])),
+            customer: Type.Optional(ContactBody),
+          },
           { additionalProperties: false },
         ),
         response: { 200: success(AccountView) },
       },
     },
     async (request) => {
-      const { timezone, customer } = request.body
+      const { timezone, language, customer } = request.body
       requireZone(timezone)
       const saved = await saveAccount(app, {
         accountId: request.params.account_id,
         actor: request.principal.tokenId,
         ...(timezone !== undefined && { timeZone: timezone }),
+        ...(language !== undefined && { language }),
         ...(customer !== undefined && { contact: customer }),
       })
       return envelope(viewOf(saved))
@@ -76,10 +83,11 @@ export function accountRoutes(http: Http, app: BillingApp): void {
 }
 
 function viewOf(account: SavedAccount) {
-  const { accountId, timeZone, contact, createdAt, erasedAt } = account
+  const { accountId, timeZone, language, contact, createdAt, erasedAt } = account
   return {
     account_id: accountId,
     timezone: timeZone,
+    language,
     customer: { email: contact.email ?? null, name: contact.name ?? null },
     created_at: renderInstant(createdAt, timeZone),
     erased_at: erasedAt && renderInstant(erasedAt, timeZone),

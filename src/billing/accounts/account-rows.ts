@@ -1,10 +1,13 @@
 import type { Vault } from '../../platform/vault.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
+import type { Language } from '../seller.ts'
 
 /** A customer of the service, by the caller's id. */
 export type Account = {
   readonly accountId: string
   readonly timeZone: string
+  /** Of its invoices; null is the installation's. */
+  readonly language: Language | null
   readonly createdAt: Date
   readonly erasedAt: Date | null
 }
@@ -14,11 +17,17 @@ export type Contact = { readonly email?: string; readonly name?: string }
 export async function findAccount(db: BillingDb, accountId: string): Promise<Account | undefined> {
   const row = await db
     .selectFrom('billing.account')
-    .select(['id', 'time_zone', 'created_at', 'erased_at'])
+    .select(['id', 'time_zone', 'language', 'created_at', 'erased_at'])
     .where('id', '=', accountId)
     .executeTakeFirst()
   return (
-    row && { accountId: row.id, timeZone: row.time_zone, createdAt: row.created_at, erasedAt: row.erased_at }
+    row && {
+      accountId: row.id,
+      timeZone: row.time_zone,
+      language: row.language,
+      createdAt: row.created_at,
+      erasedAt: row.erased_at,
+    }
   )
 }
 
@@ -51,6 +60,14 @@ export async function updateTimeZone(tx: BillingTx, accountId: string, timeZone:
     .where('id', '=', accountId)
     .where('time_zone', '<>', timeZone)
     .execute()
+}
+
+export async function updateLanguage(
+  tx: BillingTx,
+  accountId: string,
+  language: Language | null,
+): Promise<void> {
+  await tx.updateTable('billing.account').set({ language }).where('id', '=', accountId).execute()
 }
 
 export async function findContact(db: BillingDb, vault: Vault, accountId: string): Promise<Contact> {

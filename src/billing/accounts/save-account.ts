@@ -1,5 +1,6 @@
 import type { BillingApp } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import type { Language } from '../seller.ts'
 import {
   type Account,
   type Contact,
@@ -8,10 +9,17 @@ import {
   findContact,
   putContact,
   unerase,
+  updateLanguage,
   updateTimeZone,
 } from './account-rows.ts'
 
-export type AccountChange = { accountId: string; timeZone?: string; contact?: Contact; actor: Actor }
+export type AccountChange = {
+  accountId: string
+  timeZone?: string
+  language?: Language | null
+  contact?: Contact
+  actor: Actor
+}
 
 export type SavedAccount = Account & { readonly contact: Contact }
 
@@ -22,6 +30,7 @@ export async function saveAccount(app: BillingApp, change: AccountChange): Promi
   await app.db.transaction().execute(async (tx) => {
     await ensureAccount(tx, accountId, change.timeZone ?? app.terms.timeZone, now)
     if (change.timeZone !== undefined) await updateTimeZone(tx, accountId, change.timeZone)
+    if (change.language !== undefined) await updateLanguage(tx, accountId, change.language)
     if (change.contact !== undefined) {
       await putContact(tx, app.vault, accountId, change.contact, now)
       await unerase(tx, accountId)

@@ -2,24 +2,37 @@ import { readFile } from 'node:fs/promises'
 import { renderInstant } from '../../platform/time.ts'
 import type { Contact } from '../accounts/account-rows.ts'
 import { formatMoney } from '../money.ts'
+import type { Language } from '../seller.ts'
 import type { Invoice, InvoicePayment, InvoiceRefund } from './invoice.ts'
+import { type Words, wordsIn } from './invoice-words.ts'
 
-const seller = { name: 'Rankledger', lines: ['Recurring billing for keyword rank tracking'] }
+/** All that stands on the sheet. */
+export type PrintOrder = {
+  readonly invoice: Invoice
+  readonly contact: Contact
+  readonly logo: Uint8Array | null
+  readonly language: Language
+}
 
 /** Draws an invoice as a printable A4 document. */
-export async function renderInvoicePdf(invoice: Invoice, contact: Contact): Promise<Buffer> {
+export async function renderInvoicePdf({ invoice, contact, logo, language }: PrintOrder): Promise<Buffer> {
   const { PDFDocument, font } = await loadPrinter()
+  const words = wordsIn[language]
   const doc = new PDFDocument({
     size: 'A4',
     margins: { top: margin, bottom: margin, left: margin, right: margin },
-    lang: 'en',
-    info: { Title: `Invoice ${invoice.number}`, Author: seller.name, CreationDate: invoice.issuedAt },
+    lang: language,
+    info: {
+      Title: `${words.invoice} ${invoice.number}`,
+      Author: invoice.seller.name,
+      CreationDate: invoice.issuedAt,
+    },
   })
   const finished = collect(doc)
   doc.font(font)
-  const sheet = { doc, at: (instant: Date) => renderInstant(instant, invoice.timeZone) }
+  const sheet = { doc, words, at: (instant: Date) => renderInstant(instant, invoice.timeZone) }
 
-  drawHead(sheet, invoice)
+  drawHead(sheet, invoice, logo)
   drawParties(sheet, invoice, contact)
   drawLines(sheet, invoice)
   drawTotals(sheet, invoice)
@@ -30,7 +43,11 @@ export async function renderInvoicePdf(invoice: Invoice, contact: Contact): Prom
   return finished
 }
 
-type Sheet = { readonly doc: PDFKit.PDFDocument; readonly at: (instant: Date) => string }
+type Sheet = {
+  readonly doc: PDFKit.PDFDocument
+  readonly words: Words
+  readonly at: (instant: Date) => string
+}
 
 const margin = 56
 const left = margin
@@ -61,30 +78,35 @@ function collect(doc: PDFKit.PDFDocument): Promise<Buffer> {
   })
 }
 
-const statusWords: Readonly<Record<Invoice['status'], string>> = {
-  open: 'Open',
-  paid: 'Paid',
-  partially_refunded: 'Partially refunded',
-  refunded: 'Refunded',
-  uncollectible: 'Uncollectible',
-  void: 'Void: nothing is owed',
-}
-
-function drawHead({ doc, at }: Sheet, invoice: Invoice): void {
-  doc.fillColor(ink).fontSize(24).text('Invoice', left, margin)
-  doc.fontSize(11).text(seller.name, left, margin + 4, { width, align: 'right' })
-  doc.fillColor(faint).fontSize(8.5)
-  for (const line of seller.lines) doc.text(line, { width, align: 'right' })
-  doc.y = margin + 56
+function drawHead({ doc, words, at }: Sheet, invoice: Invoice, logo: Uint8Array | null): void {
+  doc.fillColor(ink).fontSize(24).text(words.invoice, left, margin)
+  const under = logo ? drawLogo(doc, logo) : margin + 4
+  doc
+    .fillColor(ink)
+    .fontSize(11)
+    .text(invoice.seller.name, left + width / 2, under, { width: width / 2, align: 'right' })
+  doc.y = Math.max(doc.y + 14, margin + 56)
   const facts: [string, string][] = [
-    ['Number', invoice.number],
-    ['Issued', at(invoice.issuedAt).slice(0, 10)],
-    ['Status', statusWords[invoice.status] + (invoice.hold ? ' (on hold)' : '')],
-    ['Period', `${minuteOf(at(invoice.periodStart))}  to  ${minuteOf(at(invoice.periodEnd))}`],
+    [words.number, invoice.number],
+    [words.issued, at(invoice.issuedAt).slice(0, 10)],
+    [words.status, words.statuses[invoice.status] + (invoice.hold ? ` (${words.onHold})` : '')],
+    [words.period, `${minuteOf(at(invoice.periodStart))}  ~  ${minuteOf(at(invoice.periodEnd))}`],
   ]
-  if (invoice.paidAt) facts.push(['Paid', minuteOf(at(invoice.paidAt))])
+  if (invoice.paidAt) facts.push([words.paidAt, minuteOf(at(invoice.paidAt))])
   for (const [name, value] of facts) drawFact(doc, name, value)
   doc.y += 14
+}
+
+const logoBox = { width: 150, height: 44 }
+
+/** In the upper right corner, as large as its box allows. Returns where it ends. */
+function drawLogo(doc: PDFKit.PDFDocument, logo: Uint8Array): number {
+  doc.image(Buffer.from(logo), right - logoBox.width, margin - 6, {
+    fit: [logoBox.width, logoBox.height],
+    align: 'right',
+    valign: 'center',
+  })
+  return margin - 6 + logoBox.height + 6
 }
 
 function drawFact(doc: PDFKit.PDFDocument, name: string, value: string): void {
@@ -99,17 +121,23 @@ function minuteOf(instant: string): string {
   return `${instant.slice(0, 10)} ${instant.slice(11, 16)} ${instant.slice(-6)}`
 }
 
-function drawParties({ doc }: Sheet, invoice: Invoice, contact: Contact): void {
+function drawParties({ doc, words }: Sheet, invoice: Invoice, contact: Contact): void {
+  const { seller } = invoice
   const column = width / 2 - 12
   const top = doc.y
-  const from = drawParty(doc, left, top, column, 'From', [seller.name])
-  const customer = [contact.name, contact.email, `Account ${invoice.accountId}`]
+  const from = drawParty(doc, left, top, column, words.from, [
+    seller.name,
+    ...(seller.address?.split('\n') ?? []),
+    ...(seller.registration ? [`${words.registration} ${seller.registration}`] : []),
+    ...(seller.tax_id ? [`${words.taxId} ${seller.tax_id}`] : []),
+  ])
+  const customer = [contact.name, contact.email, `${words.account} ${invoice.accountId}`]
   const to = drawParty(
     doc,
     left + width / 2,
     top,
     column,
-    'Bill to',
+    words.billTo,
     customer.filter((line) => line !== undefined),
   )
   doc.y = Math.max(from, to) + 18
@@ -133,25 +161,27 @@ type Column = { readonly title: string; readonly width: number; readonly align: 
 
 function drawLines(sheet: Sheet, invoice: Invoice): void {
   const columns: Column[] = [
-    { title: 'Description', width: width - 180, align: 'left' },
-    { title: 'Quantity', width: 70, align: 'right' },
-    { title: 'Amount', width: 110, align: 'right' },
+    { title: sheet.words.description, width: width - 180, align: 'left' },
+    { title: sheet.words.quantity, width: 70, align: 'right' },
+    { title: sheet.words.amount, width: 110, align: 'right' },
   ]
   drawTable(sheet.doc, columns, [[invoice.description, '1', formatMoney(invoice.due)]])
 }
 
-function drawTotals({ doc }: Sheet, invoice: Invoice): void {
+function drawTotals({ doc, words }: Sheet, invoice: Invoice): void {
   const owed = invoice.status === 'open' ? invoice.due.minor - invoice.paid.minor : 0n
   const totals: [string, string][] = [
-    ['Total', formatMoney(invoice.due)],
-    ['Paid', formatMoney(invoice.paid)],
-    ...(invoice.refunded.minor > 0n ? [['Refunded', formatMoney(invoice.refunded)] as [string, string]] : []),
-    ['Amount owed', formatMoney({ minor: owed, currency: invoice.due.currency })],
+    [words.total, formatMoney(invoice.due)],
+    [words.paid, formatMoney(invoice.paid)],
+    ...(invoice.refunded.minor > 0n
+      ? [[words.refunded, formatMoney(invoice.refunded)] as [string, string]]
+      : []),
+    [words.owed, formatMoney({ minor: owed, currency: invoice.due.currency })],
   ]
   doc.y += 4
   for (const [name, value] of totals) {
     const { y } = doc
-    const isLast = name === 'Amount owed'
+    const isLast = name === words.owed
     doc.fillColor(isLast ? ink : faint).fontSize(isLast ? 11 : 9.5)
     doc.text(name, right - 250, y, { width: 130, align: 'right' })
     doc.fillColor(ink).text(value, right - 110, y, { width: 110, align: 'right' })
@@ -160,41 +190,47 @@ function drawTotals({ doc }: Sheet, invoice: Invoice): void {
   doc.y += 16
 }
 
-const paymentWords = { pending: 'in progress', succeeded: 'paid', failed: 'failed' } as const
-
-function drawPayments({ doc, at }: Sheet, payments: readonly InvoicePayment[]): void {
+function drawPayments({ doc, words, at }: Sheet, payments: readonly InvoicePayment[]): void {
   if (payments.length === 0) return
   const rows = payments.map((payment) => [
     minuteOf(at(payment.settledAt ?? payment.createdAt)),
-    [paymentWords[payment.status], payment.code?.replaceAll('_', ' '), payment.disputed && 'disputed']
+    [
+      words.payments[payment.status],
+      payment.code && (words.codes[payment.code] ?? payment.code.replaceAll('_', ' ')),
+      payment.disputed && words.disputed,
+    ]
       .filter((word) => typeof word === 'string')
       .join(', '),
     payment.paymentId,
     formatMoney(payment.amount),
   ])
-  drawSection(doc, 'Payments', moneyColumns, rows)
+  drawSection(doc, words.paymentsTitle, moneyColumns(words), rows)
 }
 
-function drawRefunds({ doc, at }: Sheet, refunds: readonly InvoiceRefund[]): void {
+function drawRefunds({ doc, words, at }: Sheet, refunds: readonly InvoiceRefund[]): void {
   if (refunds.length === 0) return
-  const words = { pending: 'in progress', succeeded: 'refunded', failed: 'failed' } as const
   const rows = refunds.map((refund) => [
     minuteOf(at(refund.createdAt)),
-    [words[refund.status], refund.reason?.replaceAll('_', ' ')]
-      .filter((word) => word !== undefined)
+    [
+      words.refunds[refund.status],
+      refund.reason && (words.codes[refund.reason] ?? refund.reason.replaceAll('_', ' ')),
+    ]
+      .filter((word) => typeof word === 'string')
       .join(', '),
     refund.refundId,
     formatMoney(refund.amount),
   ])
-  drawSection(doc, 'Refunds', moneyColumns, rows)
+  drawSection(doc, words.refundsTitle, moneyColumns(words), rows)
 }
 
-const moneyColumns: readonly Column[] = [
-  { title: 'When', width: 118, align: 'left' },
-  { title: 'What', width: 104, align: 'left' },
-  { title: 'Reference', width: width - 118 - 104 - 78, align: 'left' },
-  { title: 'Amount', width: 78, align: 'right' },
-]
+function moneyColumns(words: Words): readonly Column[] {
+  return [
+    { title: words.when, width: 118, align: 'left' },
+    { title: words.what, width: 104, align: 'left' },
+    { title: words.reference, width: width - 118 - 104 - 78, align: 'left' },
+    { title: words.amount, width: 78, align: 'right' },
+  ]
+}
 
 function drawSection(
   doc: PDFKit.PDFDocument,
@@ -255,11 +291,9 @@ function makeRoom(doc: PDFKit.PDFDocument, height: number): void {
   if (doc.y + height > doc.page.height - margin) doc.addPage()
 }
 
-function drawFoot({ doc }: Sheet, invoice: Invoice): void {
+function drawFoot({ doc, words }: Sheet, invoice: Invoice): void {
   makeRoom(doc, 40)
   doc.y += 8
   doc.fillColor(faint).fontSize(8)
-  doc.text(`Times are in ${invoice.timeZone}. Subscription ${invoice.subscriptionId}.`, left, doc.y, {
-    width,
-  })
+  doc.text(words.foot(invoice.timeZone, invoice.subscriptionId), left, doc.y, { width })
 }

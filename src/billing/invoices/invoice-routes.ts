@@ -5,7 +5,7 @@ import type { Http } from '../../platform/http/http.ts'
 import { isId } from '../../platform/id.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
-import { findContact } from '../accounts/account-rows.ts'
+import { findAccount, findContact } from '../accounts/account-rows.ts'
 import type { BillingApp } from '../app.ts'
 import { noteRead } from '../audit/audit-rows.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
@@ -13,8 +13,9 @@ import { toJson } from '../money.ts'
 import { refuse } from '../refusals.ts'
 import { ownedBy, tenantOf } from '../tenancy.ts'
 import { type Invoice, invoiceStatuses } from './invoice.ts'
-import { renderInvoicePdf } from './invoice-pdf.ts'
+import { openInvoicePrinter } from './invoice-printer.ts'
 import { findInvoice, listInvoices } from './invoice-rows.ts'
+import { findLogo } from './logo-rows.ts'
 
 const moneyFields = { amount: Type.Integer(), currency: Type.String() }
 
@@ -32,6 +33,12 @@ const InvoiceView = Type.Object({
   period_end: Type.String(),
   issued_at: Type.String(),
   paid_at: nullable(Type.String()),
+  seller: Type.Object({
+    name: Type.String(),
+    address: nullable(Type.String()),
+    registration: nullable(Type.String()),
+    tax_id: nullable(Type.String()),
+  }),
   attempt_count: Type.Integer(),
   next_attempt_at: nullable(Type.String()),
   hold: nullable(Type.String({ description: 'missed: not collected by itself, an operator decides' })),
@@ -65,6 +72,9 @@ const InvoiceView = Type.Object({
 })
 
 export function invoiceRoutes(http: Http, app: BillingApp): void {
+  const printer = openInvoicePrinter()
+  http.addHook('onClose', () => printer.close())
+
   http.get(
     '/api/billing/invoices',
     {
@@ -151,7 +161,13 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
         accountId: invoice.accountId,
         target: invoice.invoiceId,
       })
-      const pdf = await renderInvoicePdf(invoice, await findContact(app.db, app.vault, invoice.accountId))
+      const account = await findAccount(app.db, invoice.accountId)
+      const pdf = await printer.print(request.principal.tokenId, {
+        invoice,
+        contact: await findContact(app.db, app.vault, invoice.accountId),
+        logo: invoice.seller.logo ? await findLogo(app.db, invoice.seller.logo) : null,
+        language: account?.language ?? app.terms.language,
+      })
       return reply
         .type('application/pdf')
         .header('content-disposition', `inline; filename="${invoice.number.replace(/[^\w.-]/g, '_')}.pdf"`)
@@ -177,6 +193,12 @@ function viewOf(invoice: Invoice) {
     period_end: at(invoice.periodEnd),
     issued_at: at(invoice.issuedAt),
     paid_at: invoice.paidAt && at(invoice.paidAt),
+    seller: {
+      name: invoice.seller.name,
+      address: invoice.seller.address,
+      registration: invoice.seller.registration,
+      tax_id: invoice.seller.tax_id,
+    },
     attempt_count: invoice.attemptCount,
     next_attempt_at: invoice.nextAttemptAt && at(invoice.nextAttemptAt),
     hold: invoice.hold,

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
+import type { Seller } from '../seller.ts'
 import type { DunningStep } from './dunning.ts'
 import {
   type Invoice,
@@ -64,6 +65,7 @@ function selectInvoices(db: BillingDb) {
       'i.period_start',
       'i.period_end',
       'i.issued_at',
+      'i.seller',
       'i.paid_at',
       'i.attempt_count',
       'i.dunning',
@@ -168,10 +170,13 @@ function toInvoice(
     nextAttemptAt: row.dunning === 'retry' ? row.due_at : null,
     hold: row.hold,
     timeZone: row.time_zone,
+    seller: { ...nobody, ...row.seller },
     payments,
     refunds,
   }
 }
+
+const nobody: Seller = { name: '', address: null, registration: null, tax_id: null, logo: null }
 
 /** Part of a larger statement: open invoices are paid in full. */
 export function paidUpdate(now: Date, invoiceIds: readonly string[]): RawBuilder<unknown> {

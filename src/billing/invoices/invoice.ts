@@ -1,4 +1,5 @@
 import type { Money } from '../money.ts'
+import type { Seller } from '../seller.ts'
 
 export type InvoiceStatus = 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
 
@@ -43,6 +44,7 @@ export type Invoice = {
   readonly nextAttemptAt: Date | null
   readonly hold: 'missed' | null
   readonly timeZone: string
+  readonly seller: Seller
   readonly payments: readonly InvoicePayment[]
   readonly refunds: readonly InvoiceRefund[]
 }

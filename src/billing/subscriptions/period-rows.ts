@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import type { Attempt, MethodInUse } from '../payments/payment.ts'
-import { realTimeIn } from '../payments/payment-rows.ts'
+import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
+import type { Seller } from '../seller.ts'
 import type { DuePeriod } from './catch-up.ts'
 import type { Subscription } from './subscription.ts'
 
@@ -21,7 +22,7 @@ export async function openPeriods(
   tx: BillingTx,
   now: Date,
   openings: readonly Opening[],
-  leaseMs: number,
+  terms: { readonly providerTimeoutMs: number; readonly seller: Seller },
   alongside: readonly RawBuilder<unknown>[],
 ): Promise<Attempt[]> {
   const rows = openings.map(({ subscription, due, method }) => ({
@@ -31,6 +32,7 @@ export async function openPeriods(
     invoiceId: newId('inv_', now),
     paymentId: due.held ? null : newId('pay_', now),
   }))
+  const leaseMs = sendingLeaseMs(terms)
   const of = <T>(pick: (row: (typeof rows)[number]) => T) => rows.map(pick)
   const beside = alongside.map((one, at) => sql`${sql.ref(`beside_${at}`)} as (${one}),`)
   const opened = await sql<{ id: string; reference: string; lookup_first_before: Date | null }>`
@@ -58,10 +60,11 @@ export async function openPeriods(
     ),
     invoiced as (
       insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency,
-        period_start, period_end, issued_at, status, hold, attempt_count)
+        period_start, period_end, issued_at, seller, status, hold, attempt_count)
       select g.invoice_id, g.account_id, g.subscription_id,
         c.used + row_number() over (partition by g.account_id order by g.k),
-        g.description, g.amount, g.currency, g.start_at, g.end_at, g.start_at, 'open',
+        g.description, g.amount, g.currency, g.start_at, g.end_at, g.start_at,
+        ${JSON.stringify(terms.seller)}::jsonb, 'open',
         case when g.payment_id is null then 'missed' end, case when g.payment_id is null then 0 else 1 end
       from given g join counted c on c.id = g.account_id
     ),

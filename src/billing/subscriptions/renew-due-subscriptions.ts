@@ -2,7 +2,6 @@ import { sql } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { eventInsert, type NewEvent } from '../events/event-rows.ts'
 import type { Attempt, MethodInUse } from '../payments/payment.ts'
-import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { type Batched, limitOf, type Which, wanted, workBatch, workFailed } from '../sweep-failures.ts'
 import { duePeriods } from './catch-up.ts'
 import { chargeAttempts } from './charge-attempts.ts'
@@ -61,7 +60,7 @@ async function openDue(
   if (openings.length === 0) return { attempts: [], opened: 0 }
 
   const held = eventInsert(now, openings.filter(({ due }) => due.held).map(heldEvent))
-  const attempts = await openPeriods(tx, now, openings, sendingLeaseMs(app.terms), [held])
+  const attempts = await openPeriods(tx, now, openings, app.terms, [held])
   await moveOn(tx, openings)
   return { attempts, opened: openings.length }
 }

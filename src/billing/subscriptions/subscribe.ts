@@ -98,13 +98,11 @@ async function beginSubscription(
 
   const method = sealMethod(app.vault, given)
   const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
-  const [attempt] = await openPeriods(
-    tx,
-    now,
-    [{ subscription: started, due: first, method }],
-    sendingLeaseMs(app.terms),
-    [methodInsert(given, method), auditInsert(audit), eventInsert(now, [createdEvent(started)])],
-  )
+  const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], app.terms, [
+    methodInsert(given, method),
+    auditInsert(audit),
+    eventInsert(now, [createdEvent(started)]),
+  ])
   return { intent: attempt!.paymentId, subject: subscriptionId, attempt }
 }
 

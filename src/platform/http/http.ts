@@ -185,7 +185,8 @@ function finish(text: string, done: (error: Error | null, body?: unknown) => voi
     body = parseJson(text)
     suspectText(text, body)
   } catch (error) {
-    return done(error as Error)
+    done(error as Error)
+    return
   }
   done(null, body)
 }
