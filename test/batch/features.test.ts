@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { removeKeywords } from '../../src/batch/keywords/remove-keywords.ts'
-import { columnOf, featuresOf } from '../../src/batch/training/features.ts'
+import { columnOf, featuresOf, gatherSurroundings } from '../../src/batch/training/features.ts'
 import { dayName } from '../../src/batch/training/history.ts'
-import { readHistory } from '../../src/batch/training/history-rows.ts'
+import { readHistory, withHistoryInParts } from '../../src/batch/training/history-rows.ts'
 import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
 import { recordVolumes } from '../../src/batch/volumes/record-volumes.ts'
 import { openWorld, type World } from '../world.ts'
@@ -72,6 +72,35 @@ test('usable ranks come series by series, each in day order; failed checks are n
   const [first, second, third] = history.urls.slice(history.starts[3], history.starts[4])
   expect(second).toBe(0)
   expect(first).not.toBe(third)
+})
+
+test('read in parts of any size it tells the same features, and which keywords are registered', async () => {
+  const { history, series } = await read()
+  const every = history.days.map((_, at) => at)
+  const whole = featuresOf(history, every, every).map((column) => [...column])
+  for (const size of [1, 3, 100]) {
+    const parts = await withHistoryInParts(
+      world.app.batch.db,
+      async ({ calendar, each, eachWithoutVolumes }) => {
+        const gathering = gatherSurroundings(calendar!)
+        await eachWithoutVolumes(async (part) => gathering.add(part.history))
+        const around = gathering.end()
+        const found: { columns: Float32Array[]; names: unknown[] }[] = []
+        await each(async (part) => {
+          const own = part.history.days.map((_, at) => at)
+          found.push({ columns: featuresOf(part.history, own, own, around), names: part.series })
+        })
+        return found
+      },
+      size,
+    )
+    expect(parts).toHaveLength(Math.ceil(series.length / size))
+    const joined = whole.map((_, feature) => parts.flatMap(({ columns }) => [...columns[feature]!]))
+    expect(joined).toEqual(whole)
+    expect(parts.flatMap(({ names }) => names)).toEqual(
+      series.map((name) => ({ ...name, isRegistered: true })),
+    )
+  }
 })
 
 test('volumes end before the month of the last rank, source by source; a bound counts as its middle', async () => {

@@ -114,66 +114,113 @@ function dayOrder(days: Int32Array): Int32Array {
 /**
  * The features of some ranks, given in the order of the history; each goes into the row named beside it. Nothing later
  * than a rank's own day is looked at, of its series, of any other or of volumes. Training and prediction both come here,
- * so a feature cannot mean two things.
+ * so a feature cannot mean two things. A part of a history is told what surrounds it.
  */
-export function featuresOf(history: History, observations: Int32Array, rows: Int32Array): Float32Array[] {
+export function featuresOf(
+  history: History,
+  observations: Int32Array,
+  rows: Int32Array,
+  around = surroundingsOf(history),
+): Float32Array[] {
   // Two threads may learn from them at once.
   const columns = featureNames.map(() => new Float32Array(new SharedArrayBuffer(4 * observations.length)))
-  const calendar = calendarOf(history)
-  if (!calendar) return columns
-  const market = meanChanges(history, calendar, 0, history.starts.length - 1)
   const volumes = openVolumes(history)
   const row = new Float64Array(featureNames.length)
   let next = 0
-  for (let from = 0; from + 1 < history.starts.length && next < observations.length; ) {
-    const to = endOfSite(history, from)
-    // A site without a rank to describe is passed over.
-    if (observations[next]! < history.starts[to]!) {
-      const site = meanChanges(history, calendar, from, to)
-      for (let series = from; series < to; series++) {
-        const end = history.starts[series + 1]!
-        for (; next < observations.length && observations[next]! < end; next++) {
-          const at = observations[next]!
-          describe(history, series, at, row)
-          describeSurroundings(history.days[at]!, calendar, site, market, row)
-          volumes.describe(history.keywords[series]!, history.days[at]!, row)
-          for (let feature = 0; feature < row.length; feature++)
-            columns[feature]![rows[next]!] = row[feature]!
-        }
-      }
+  for (let series = 0; series + 1 < history.starts.length && next < observations.length; series++) {
+    const end = history.starts[series + 1]!
+    for (; next < observations.length && observations[next]! < end; next++) {
+      const at = observations[next]!
+      describe(history, series, at, row)
+      describeSurroundings(history.days[at]!, around!, around!.siteOf(history.sites[series]!), row)
+      volumes.describe(history.keywords[series]!, history.days[at]!, row)
+      for (let feature = 0; feature < row.length; feature++) columns[feature]![rows[next]!] = row[feature]!
     }
-    from = to
   }
   return columns
 }
 
-function endOfSite({ sites }: History, from: number): number {
-  let to = from + 1
-  while (to < sites.length && sites[to] === sites[from]) to++
-  return to
+/** By how much ranks changed from the check before, on each day of the calendar: in all sites, and in each. */
+export type Surroundings = { calendar: Calendar; market: DayMeans; siteOf: (site: number) => DayMeans }
+
+/** Means from a place of the calendar on; NaN is a day without any. */
+type DayMeans = { first: number; means: Float64Array }
+
+function surroundingsOf(history: History): Surroundings | undefined {
+  const calendar = calendarOf(history)
+  if (!calendar) return undefined
+  const gathering = gatherSurroundings(calendar)
+  gathering.add(history)
+  return gathering.end()
 }
 
 /** Two checks further apart than this say nothing about the change of a day. */
 const widestGap = 3
 
-/** By how much ranks changed from the check before, on each day of the calendar, as a mean over some series. */
-function meanChanges(history: History, calendar: Calendar, from: number, to: number): Float64Array {
-  const { starts, days } = history
-  const sums = new Float64Array(calendar.days.length)
-  const counts = new Int32Array(sums.length)
-  for (let series = from; series < to; series++) {
+/** Gathers them from a history, or from its parts in their order. */
+export function gatherSurroundings(calendar: Calendar): { add(part: History): void; end(): Surroundings } {
+  const market = openMeans(calendar)
+  const site = openMeans(calendar)
+  const sites: DayMeans[] = []
+  let current = 0
+  const closeSite = () => {
+    sites[current] = site.take()
+  }
+
+  function addSeries(history: History, series: number): void {
+    const { starts, days } = history
     for (let at = starts[series]! + 1; at < starts[series + 1]!; at++) {
       if (days[at]! - days[at - 1]! > widestGap) continue
       const change = changeAt(history, at)
       if (Number.isNaN(change)) continue
-      const day = calendar.placeOf(days[at]!)
-      sums[day]! += change
-      counts[day]!++
+      const place = calendar.placeOf(days[at]!)
+      market.add(place, change)
+      site.add(place, change)
     }
   }
-  for (let day = 0; day < sums.length; day++)
-    sums[day] = counts[day] === 0 ? Number.NaN : sums[day]! / counts[day]!
-  return sums
+
+  return {
+    add(part) {
+      for (let series = 0; series + 1 < part.starts.length; series++) {
+        if (part.sites[series] !== current) closeSite()
+        current = part.sites[series]!
+        addSeries(part, series)
+      }
+    },
+    end() {
+      closeSite()
+      return { calendar, market: market.take(), siteOf: (at) => sites[at]! }
+    },
+  }
+}
+
+function openMeans(calendar: Calendar) {
+  const sums = new Float64Array(calendar.days.length)
+  const counts = new Int32Array(sums.length)
+  let first = sums.length
+  let end = 0
+  return {
+    add(place: number, change: number): void {
+      sums[place]! += change
+      counts[place]!++
+      if (place < first) first = place
+      if (place >= end) end = place + 1
+    },
+    /** The means of what was added, which is forgotten. */
+    take(): DayMeans {
+      const taken = { first, means: sums.slice(first, end) }
+      for (let at = 0; at < taken.means.length; at++) taken.means[at]! /= counts[first + at]!
+      sums.fill(0, first, end)
+      counts.fill(0, first, end)
+      first = sums.length
+      end = 0
+      return taken
+    },
+  }
+}
+
+function meanAt({ first, means }: DayMeans, place: number): number {
+  return means[place - first] ?? Number.NaN
 }
 
 /** The change from the check before, at the shallower depth of both. NaN: it went on below that depth, unseen. */
@@ -266,20 +313,22 @@ const weekdayCos = Float64Array.from({ length: 7 }, (_, day) => Math.cos(angle *
 /** What the day, the site and the market tell. */
 function describeSurroundings(
   today: number,
-  calendar: Calendar,
-  site: Float64Array,
-  market: Float64Array,
+  { calendar, market }: Surroundings,
+  site: DayMeans,
   row: Float64Array,
 ): void {
   const weekday = ((today % 7) + 7) % 7
   row[columnOf.weekday_sin] = weekdaySin[weekday]!
   row[columnOf.weekday_cos] = weekdayCos[weekday]!
   const day = calendar.placeOf(today)
-  row[columnOf.site_change_1] = site[day]!
+  row[columnOf.site_change_1] = meanAt(site, day)
   let sum = 0
-  for (let i = day; i >= 0 && calendar.days[i]! > today - 7; i--) if (!Number.isNaN(site[i]!)) sum += site[i]!
+  for (let i = day; i >= 0 && calendar.days[i]! > today - 7; i--) {
+    const change = meanAt(site, i)
+    if (!Number.isNaN(change)) sum += change
+  }
   row[columnOf.site_change_7] = sum
-  row[columnOf.market_change_1] = market[day]!
+  row[columnOf.market_change_1] = meanAt(market, day)
 }
 
 /** A volume older than so many months is not known any more; a change is against the mean of as many before. */

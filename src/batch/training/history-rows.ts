@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { BatchDb, BatchTx } from '../app.ts'
-import { calendarOf, type History, monthOf, type SeriesName } from './history.ts'
+import { type Calendar, calendarFrom, calendarOf, type History, monthOf, type SeriesName } from './history.ts'
 
 export type StoredHistory = {
   history: History
@@ -21,6 +21,62 @@ const bytesPerRank = 12
  * order here: it would sort all rows by six columns, we sort some hundred numbers that mostly stand right already.
  */
 export async function readHistory(db: BatchDb, until?: string): Promise<StoredHistory> {
+  return asOfOneMoment(db, async (tx) => {
+    const ranks = await readRanks(tx, until)
+    const lastDay = calendarOf(ranks.history)?.days.at(-1)
+    const volumes = await readVolumes(tx, ranks.keys, lastDay === undefined ? undefined : monthOf(lastDay))
+    const parts = { ranksSha256: ranks.sha256, volumesSha256: volumes.sha256 }
+    const sha256 = createHash('sha256').update(parts.ranksSha256).update(parts.volumesSha256).digest('hex')
+    return { history: { ...ranks.history, ...volumes.found }, series: ranks.series, sha256, parts }
+  })
+}
+
+/** A history that is read part by part, for whoever does not need all of it at once. */
+export type HistoryInParts = {
+  /** Undefined of an empty history. */
+  calendar: Calendar | undefined
+  /** Goes through all parts, in the order of workspace, keyword, engine, device and location. */
+  each(act: (part: HistoryPart) => Promise<void>): Promise<void>
+  /** The same without volumes, which takes less reading. */
+  eachWithoutVolumes(act: (part: HistoryPart) => Promise<void>): Promise<void>
+}
+
+/** Some thousand series. Sites are numbered across parts; keywords are not. */
+export type HistoryPart = { history: History; series: (SeriesName & { isRegistered: boolean })[] }
+
+const seriesPerPart = 4_000
+
+/** Lets somebody go through the history in parts, as often as they like, all as of one moment. */
+export async function withHistoryInParts<T>(
+  db: BatchDb,
+  act: (history: HistoryInParts) => Promise<T>,
+  size = seriesPerPart,
+): Promise<T> {
+  return asOfOneMoment(db, async (tx) => {
+    const calendar = await readCalendar(tx)
+    const lastDay = calendar?.days.at(-1)
+    const month = lastDay === undefined ? undefined : monthOf(lastDay)
+    const walk = async (each: (part: HistoryPart) => Promise<void>, beforeMonth: number | undefined) => {
+      await declareHistory(tx, undefined)
+      const sites = openIndex()
+      for (let rows = await fetchSeries(tx, size); rows.length > 0; ) {
+        const keywords = openIndex()
+        const ranks = historyOf(rows, sites, keywords)
+        const volumes = await readVolumes(tx, keywords.names, beforeMonth)
+        await each({ history: { ...ranks, ...volumes.found }, series: rows.map(seriesOf) })
+        rows = await fetchSeries(tx, size)
+      }
+      await sql`close history`.execute(tx)
+    }
+    return act({
+      calendar,
+      each: (each) => walk(each, month),
+      eachWithoutVolumes: (each) => walk(each, undefined),
+    })
+  })
+}
+
+function asOfOneMoment<T>(db: BatchDb, act: (tx: BatchTx) => Promise<T>): Promise<T> {
   return db
     .transaction()
     .setIsolationLevel('repeatable read')
@@ -30,13 +86,19 @@ export async function readHistory(db: BatchDb, until?: string): Promise<StoredHi
       await sql`set local work_mem = '64MB'`.execute(tx)
       // All of it is read, so walking an index row by row would be the long way round.
       await sql`set local enable_indexscan = off`.execute(tx)
-      const ranks = await readRanks(tx, until)
-      const lastDay = calendarOf(ranks.history)?.days.at(-1)
-      const volumes = await readVolumes(tx, ranks.keys, lastDay === undefined ? undefined : monthOf(lastDay))
-      const parts = { ranksSha256: ranks.sha256, volumesSha256: volumes.sha256 }
-      const sha256 = createHash('sha256').update(parts.ranksSha256).update(parts.volumesSha256).digest('hex')
-      return { history: { ...ranks.history, ...volumes.found }, series: ranks.series, sha256, parts }
+      return act(tx)
     })
+}
+
+async function readCalendar(tx: BatchTx): Promise<Calendar | undefined> {
+  const { rows } = await sql<{ day: number; ranks: number }>`
+    select day - date '1970-01-01' as day, count(*)::int as ranks
+    from batch.rank where status <> 'failed' group by 1 order by 1`.execute(tx)
+  if (rows.length === 0) return undefined
+  const firstDay = rows[0]!.day
+  const counts = new Int32Array(rows.at(-1)!.day - firstDay + 1)
+  for (const { day, ranks } of rows) counts[day - firstDay] = ranks
+  return calendarFrom(firstDay, counts)
 }
 
 type SeriesRow = {
@@ -46,15 +108,15 @@ type SeriesRow = {
   engine: string
   device: string
   location: string
+  is_registered: boolean
   packed: Buffer
 }
 
-async function readRanks(tx: BatchTx, until: string | undefined) {
-  const hash = createHash('sha256')
+async function declareHistory(tx: BatchTx, until: string | undefined): Promise<void> {
   // Each rank is twelve bytes: day, place (negative: not found), depth and the first bytes of the page's hash.
   await sql`
     declare history no scroll cursor for
-    select s.*, k.key
+    select s.*, k.key, k.removed_at is null as is_registered
     from (
       select workspace_id, keyword_id, engine, device, location,
              string_agg(
@@ -68,36 +130,58 @@ async function readRanks(tx: BatchTx, until: string | undefined) {
     ) s
     join batch.keyword k on k.workspace_id = s.workspace_id and k.id = s.keyword_id
     order by s.workspace_id, s.keyword_id, s.engine, s.device, s.location`.execute(tx)
+}
 
-  const series: SeriesName[] = []
-  const packed: Buffer[] = []
-  const sites = openIndex()
-  const keywords = openIndex()
-  const siteOf: number[] = []
-  const keywordOf: number[] = []
-  for (;;) {
-    const { rows } = await sql<SeriesRow>`fetch ${sql.raw(String(seriesPerFetch))} from history`.execute(tx)
+/** The next series, each in day order; an empty list at the end. */
+async function fetchSeries(tx: BatchTx, count: number): Promise<SeriesRow[]> {
+  const { rows } = await sql<SeriesRow>`fetch ${sql.raw(String(count))} from history`.execute(tx)
+  for (const row of rows) row.packed = sortDays(row.packed)
+  return rows
+}
+
+type Index = ReturnType<typeof openIndex>
+
+function historyOf(rows: readonly SeriesRow[], sites: Index, keywords: Index) {
+  return {
+    ...unpack(rows.map((row) => row.packed)),
+    sites: Int32Array.from(rows, (row) => sites.of(row.workspace_id)),
+    keywords: Int32Array.from(rows, (row) => keywords.of(row.key)),
+  }
+}
+
+function seriesOf(row: SeriesRow): SeriesName & { isRegistered: boolean } {
+  const { workspace_id: workspaceId, keyword_id: keywordId, engine, device, location } = row
+  return { workspaceId, keywordId, engine, device, location, isRegistered: row.is_registered }
+}
+
+async function readRanks(tx: BatchTx, until: string | undefined) {
+  const hash = createHash('sha256')
+  await declareHistory(tx, until)
+  const all: SeriesRow[] = []
+  for (let rows = await fetchSeries(tx, seriesPerFetch); rows.length > 0; ) {
     for (const row of rows) {
-      const { workspace_id: workspaceId, keyword_id: keywordId, key, engine, device, location } = row
-      series.push({ workspaceId, keywordId, engine, device, location })
-      siteOf.push(sites.of(workspaceId))
-      keywordOf.push(keywords.of(key))
-      const sorted = sortDays(row.packed)
-      packed.push(sorted)
-      hash.update(JSON.stringify([workspaceId, key, engine, device, location, sorted.length])).update(sorted)
+      const { workspace_id, key, engine, device, location, packed } = row
+      hash.update(JSON.stringify([workspace_id, key, engine, device, location, packed.length])).update(packed)
+      all.push(row)
     }
-    if (rows.length < seriesPerFetch) break
+    rows = await fetchSeries(tx, seriesPerFetch)
   }
   await sql`close history`.execute(tx)
+  const keywords = openIndex()
   const history = {
-    ...unpack(packed),
-    sites: Int32Array.from(siteOf),
-    keywords: Int32Array.from(keywordOf),
+    ...historyOf(all, openIndex(), keywords),
     sourceStarts: new Int32Array(keywords.names.length + 1),
     volumeStarts: new Int32Array(1),
     volumeMonths: new Int32Array(),
     volumes: new Float64Array(),
   }
+  const series = all.map(({ workspace_id, keyword_id, engine, device, location }) => ({
+    workspaceId: workspace_id,
+    keywordId: keyword_id,
+    engine,
+    device,
+    location,
+  }))
   return { history, series, keys: keywords.names, sha256: hash.digest('hex') }
 }
 

@@ -76,6 +76,11 @@ export function calendarOf({ days }: History): Calendar | undefined {
   const lastDay = days.reduce((most, day) => Math.max(most, day))
   const counts = new Int32Array(lastDay - firstDay + 1)
   for (const day of days) counts[day - firstDay]!++
+  return calendarFrom(firstDay, counts)
+}
+
+/** The calendar of so many ranks on each day from the first on. */
+export function calendarFrom(firstDay: number, counts: Int32Array): Calendar {
   const present: number[] = []
   const places = Int32Array.from(counts, (count, at) => (count === 0 ? -1 : present.push(firstDay + at) - 1))
   return {

@@ -1,0 +1,34 @@
+import { readFileSync } from 'node:fs'
+import { trainInThread } from '../src/batch/training/train-in-thread.ts'
+import { simulateHistory } from '../tools/simulate-history.ts'
+
+/** Trains a whole ladder on simulated ranks, as a night's run does, and says what it cost. */
+const [keywords, days, seed] = process.argv.slice(2).map(Number)
+const history = simulateHistory({ keywords: keywords!, days: days!, seed: seed! })
+globalThis.gc?.()
+const ranks = history.days.length
+const [cpu, startedAt] = [process.cpuUsage(), performance.now()]
+const made = await trainInThread(history, {
+  seed: 1,
+  snapshot: { sha256: '', ranksSha256: '', volumesSha256: '' },
+  active: undefined,
+  onReject: 'keep',
+})
+if (made.kind !== 'made') throw new Error(made.kind)
+const { user, system } = process.cpuUsage(cpu)
+process.send!({
+  ranks,
+  examples: made.manifest.data.examples,
+  cpuSeconds: (user + system) / 1e6,
+  seconds: (performance.now() - startedAt) / 1000,
+  peakMegabytes: peakOf(),
+  algorithm: made.manifest.algorithm,
+  rungs: made.manifest.metrics.rungs.map(({ name, holdout }) => [name, holdout.log_loss]),
+  sha256: made.manifest.artifact.sha256,
+})
+
+/** What the process had in memory at most, as Linux counts it; elsewhere as far as Node tells. */
+function peakOf(): number {
+  if (process.platform !== 'linux') return process.resourceUsage().maxRSS / 1024
+  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync('/proc/self/status', 'utf8'))![1]) / 1024
+}
