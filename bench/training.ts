@@ -1,3 +1,6 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
 import { predict } from '../src/batch/models/model.ts'
 import type { Examples } from '../src/batch/training/examples.ts'
 import { type BoosterSettings, trainBooster } from '../src/batch/training/gbdt.ts'
@@ -15,37 +18,61 @@ const SCIKIT: BoosterSettings = {
   columnSample: 1,
   seed: 1,
 }
-const MOST_SECONDS = 15
+const MOST_BOOSTER_SECONDS = 4
 const LEAST_ROWS_PER_SECOND = 50_000
+/** 5,000 keywords on 200 days: a million checks, of which some fail. */
+const LADDER = ['5000', '200', '1']
+const MOST_LADDER_CPU_SECONDS = 100
+const MOST_LADDER_SECONDS = 60
+const MOST_LADDER_MEGABYTES = 600
 
-/** Training and scoring at the size of a large workspace, on the one core a worker has. */
+/** What a booster costs at the size of a large workspace, and a whole ladder at the size of a large installation. */
 export async function bench(): Promise<BenchResult[]> {
   const examples = resample(readFixture('train'), ROWS)
-  const training = secondsOf(() => trainBooster(examples, 3, SCIKIT))
+  trainBooster(examples, 3, { ...SCIKIT, rounds: 2 })
+  const training = cpuSecondsOf(() => trainBooster(examples, 3, SCIKIT))
   predict(
     training.result,
     examples.columns.map((column) => column.subarray(0, 5000)),
   )
-  const scoring = secondsOf(() => predict(training.result, examples.columns))
+  const scoring = cpuSecondsOf(() => predict(training.result, examples.columns))
+  const ladder = await trainLadder()
   const rowsPerSecond = ROWS / scoring.seconds
+  const ladderOf = `a whole ladder on ${ladder.ranks.toLocaleString('en')} ranks`
   return [
+    atMost(
+      'training 75,000 × 20 × 3 classes, 100 rounds of 31 leaves',
+      training.seconds,
+      MOST_BOOSTER_SECONDS,
+      'CPU s',
+    ),
     {
-      promise: 'training 75,000 × 20 × 3 classes, 100 rounds of 31 leaves, one core',
-      unit: 's',
-      ours: training.seconds,
-      floor: MOST_SECONDS,
-      ratio: training.seconds / MOST_SECONDS,
-      goal: `under ${MOST_SECONDS} s`,
-    },
-    {
-      promise: 'scoring with the 300 trees so trained, one core',
-      unit: 'rows/s',
+      promise: 'scoring with the 300 trees so trained',
+      unit: 'rows/CPU s',
       ours: rowsPerSecond,
       floor: LEAST_ROWS_PER_SECOND,
       ratio: rowsPerSecond / LEAST_ROWS_PER_SECOND,
       goal: `at least ${LEAST_ROWS_PER_SECOND} rows/s`,
     },
+    atMost(ladderOf, ladder.cpuSeconds, MOST_LADDER_CPU_SECONDS, 'CPU s'),
+    atMost(`${ladderOf}, two idle cores`, ladder.seconds, MOST_LADDER_SECONDS, 's'),
+    atMost(`${ladderOf}, peak memory`, ladder.peakMegabytes, MOST_LADDER_MEGABYTES, 'MB'),
   ]
+}
+
+function atMost(promise: string, ours: number, most: number, unit: string): BenchResult {
+  return { promise, unit, ours, floor: most, ratio: ours / most, goal: `at most ${most} ${unit}` }
+}
+
+type Ladder = { ranks: number; cpuSeconds: number; seconds: number; peakMegabytes: number }
+
+/** In a process of its own: what it cost is what that process cost. */
+async function trainLadder(): Promise<Ladder> {
+  const script = fileURLToPath(new URL('./ladder-process.ts', import.meta.url))
+  const child = fork(script, LADDER, { execArgv: ['--expose-gc', '--import', 'tsx'] })
+  const [ladder] = (await once(child, 'message')) as [Ladder & Record<string, unknown>]
+  process.stderr.write(`${JSON.stringify(ladder)}\n`)
+  return ladder
 }
 
 /** Draws rows of the fixture with a little noise on each value, so that no two rows bin alike by accident. */
@@ -62,8 +89,9 @@ function resample(examples: Examples, rows: number): Examples {
   }
 }
 
-function secondsOf<T>(work: () => T): { result: T; seconds: number } {
-  const start = performance.now()
+function cpuSecondsOf<T>(work: () => T): { result: T; seconds: number } {
+  const start = process.cpuUsage()
   const result = work()
-  return { result, seconds: (performance.now() - start) / 1000 }
+  const { user, system } = process.cpuUsage(start)
+  return { result, seconds: (user + system) / 1e6 }
 }
