@@ -20,6 +20,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   demo: async () => (await import('./cli/demo.ts')).demo,
   audit: async () => (await import('./cli/audit.ts')).audit,
   db: async () => (await import('./cli/db.ts')).db,
+  doctor: async () => (await import('./cli/doctor.ts')).doctor,
   openapi: async () => (await import('./cli/openapi.ts')).openapi,
 }
 

@@ -47,23 +47,64 @@ const tablesQuery = `
   order by 1, 2`
 
 function grantsOn(table: TableFound, role: string): string[] {
-  const name = `${quoted(table.schema)}.${quoted(table.table)}`
+  const name = nameOf(table)
   const to = quoted(role)
-  const readOnly = table.table === 'migration' || table.table === 'migrations'
-  const rights = [
-    'select',
-    ...(readOnly ? [] : ['insert']),
-    ...(readOnly || table.keeps_values ? [] : ['update']),
-    ...(readOnly || table.keeps_rows ? [] : ['delete']),
-  ]
   return [
     `revoke all on ${name} from ${to};`,
-    `grant ${rights.join(', ')} on ${name} to ${to};`,
+    `grant ${rightsOn(table).join(', ')} on ${name} to ${to};`,
     // The queue's tables show their rows to their owner alone unless a policy says otherwise.
     ...(table.hides_rows && !table.has_policy
       ? [`create policy ${quoted(policyFor(role))} on ${name} to ${to} using (true) with check (true);`]
       : []),
   ]
+}
+
+function rightsOn(table: TableFound): string[] {
+  const readOnly = table.table === 'migration' || table.table === 'migrations'
+  return [
+    'select',
+    ...(readOnly ? [] : ['insert']),
+    ...(readOnly || table.keeps_values ? [] : ['update']),
+    ...(readOnly || table.keeps_rows ? [] : ['delete']),
+  ]
+}
+
+function nameOf({ schema, table }: TableFound): string {
+  return `${quoted(schema)}.${quoted(table)}`
+}
+
+export type RoleFound = {
+  readonly role: string
+  readonly superuser: boolean
+  /** Whether it could change the schema, which a role that only serves need not. */
+  readonly mayChangeSchema: boolean
+  /** Rights that serving and working need and it lacks, such as `insert on "billing"."invoice"`. */
+  readonly missing: readonly string[]
+}
+
+/** What the role of this connection may do, held against what the service needs. */
+export async function lookAtRole(db: pg.Client): Promise<RoleFound> {
+  const { rows } = await db.query<{ role: string; superuser: boolean; owner: boolean }>(
+    `select current_user as role, (select rolsuper from pg_roles where rolname = current_user) as superuser,
+       has_database_privilege(current_database(), 'create') as owner`,
+  )
+  const { role, superuser, owner } = rows[0]!
+  const { rows: tables } = await db.query<TableFound>(tablesQuery, [schemas, policyFor(role)])
+  const needed = tables.flatMap((table) =>
+    rightsOn(table).map((right) => ({ name: nameOf(table), right, text: `${right} on ${nameOf(table)}` })),
+  )
+  const { rows: lacking } = await db.query<{ at: number }>(
+    `select n.at::int from unnest($1::text[], $2::text[]) with ordinality as n (name, "right", at)
+     where not has_schema_privilege(split_part(replace(n.name, '"', ''), '.', 1), 'usage')
+       or not has_table_privilege(n.name, n."right")`,
+    [needed.map(({ name }) => name), needed.map(({ right }) => right)],
+  )
+  return {
+    role,
+    superuser,
+    mayChangeSchema: owner,
+    missing: lacking.map(({ at }) => needed[at - 1]!.text),
+  }
 }
 
 function policyFor(role: string): string {

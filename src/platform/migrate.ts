@@ -64,6 +64,15 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
   }
 }
 
+/** What migrating would apply, without applying it. A database that does not fit is refused as at a start. */
+export async function pendingMigrations(client: pg.Client, setting: string): Promise<string[]> {
+  await requireFit(client, setting)
+  const done = await readDone(client)
+  const migrations = await readMigrations()
+  nextOf(migrations, done)
+  return migrations.filter(({ name }) => !done.has(name)).map(({ name }) => name)
+}
+
 const doneQuery = 'select name, sha256 from platform.migration'
 
 async function readDone(client: pg.Client): Promise<Map<string, string>> {
