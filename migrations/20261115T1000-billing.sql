@@ -230,6 +230,7 @@ create table billing.payment (
   look_at            timestamptz,                    -- real time of the next look
   check_at           timestamptz,                    -- service time by which it must be looked at
   looks              integer not null default 0,
+  unanswered         boolean not null default false, -- nobody answered the last lookup or send: due as soon as the provider does
   none_count         integer not null default 0,     -- lookups that found nothing after the key window had closed
   none_since         timestamptz,                    -- service time of the first of them
   resend_declines    integer not null default 0,     -- re-sends in a row that got the same "no" while lookups found nothing
@@ -245,6 +246,7 @@ create unique index payment_one_open on billing.payment (invoice_id) where statu
 create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not stray;
 create index payment_look on billing.payment (look_at) where status in ('sending', 'unknown');
 create index payment_check on billing.payment (check_at) where status in ('sending', 'unknown') and check_at is not null;
+create index payment_unanswered on billing.payment (look_at) where status in ('sending', 'unknown') and unanswered;
 
 create table billing.refund (
   id             text primary key,
@@ -269,6 +271,7 @@ create table billing.refund (
   look_at        timestamptz,
   check_at       timestamptz,
   looks          integer not null default 0,
+  unanswered     boolean not null default false,
   none_count     integer not null default 0,
   none_since     timestamptz,
   resend_declines integer not null default 0,
@@ -284,7 +287,14 @@ create unique index refund_one_sent on billing.refund (payment_id) where step in
 create index refund_by_payment on billing.refund (payment_id, id);
 create index refund_by_invoice on billing.refund (invoice_id, id);
 create index refund_look on billing.refund (look_at) where status = 'pending';
+create index refund_unanswered on billing.refund (look_at) where status = 'pending' and unanswered;
 create index refund_check on billing.refund (check_at) where status = 'pending' and check_at is not null;
+
+-- When a provider that does not answer is tried next, by whichever process comes first. Real time.
+create table billing.provider_probe (
+  provider  text primary key,
+  next_at   timestamptz not null
+);
 
 -- Double entry: every transfer moves money between books and sums to zero.
 create table billing.ledger_transfer (

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { raiseAlarm } from '../platform/alarm.ts'
 import type { BillingDb } from './app.ts'
+import { wakeUnsettled } from './wake-unsettled.ts'
 
 export type ChargingStop = { readonly provider: string; readonly stoppedAt: Date; readonly cause: string }
 
@@ -46,5 +47,6 @@ export async function findChargingStop(db: BillingDb, provider?: string): Promis
 export async function liftChargingStop(db: BillingDb): Promise<boolean> {
   const lifted = await db.deleteFrom('billing.charging_stop').returning('cause').execute()
   await sql`delete from platform.alarm where kind = 'credentials_refused'`.execute(db)
+  if (lifted.length > 0) await wakeUnsettled(db, 'unsent')
   return lifted.length > 0
 }

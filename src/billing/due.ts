@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp } from './app.ts'
+import { probeDue, probeProvider } from './probe-provider.ts'
 import type { ProviderUse } from './providers/guarded-provider.ts'
 import { takeUpRefunds } from './refunds/take-up-refunds.ts'
 import { endCanceled, endTrials, endUnpaid } from './subscriptions/end-due-subscriptions.ts'
@@ -126,6 +127,7 @@ const dueByClock: Readonly<Record<string, Kind>> = {
 }
 
 const dueByProvider: Readonly<Record<string, Kind>> = {
+  provider_probed: { turn: 'lookups', work: probeProvider, due: probeDue },
   payments_looked_up: {
     turn: 'lookups',
     work: takeUpPayments,

@@ -123,6 +123,7 @@ export type BillingTables = SharedTables & {
     look_at: Date | null
     check_at: Date | null
     looks: Generated<number>
+    unanswered: Generated<boolean>
     none_count: Generated<number>
     none_since: Date | null
     resend_declines: Generated<number>
@@ -152,12 +153,14 @@ export type BillingTables = SharedTables & {
     look_at: Date | null
     check_at: Date | null
     looks: Generated<number>
+    unanswered: Generated<boolean>
     none_count: Generated<number>
     none_since: Date | null
     resend_declines: Generated<number>
     resend_code: string | null
     resend_since: Date | null
   }
+  'billing.provider_probe': { provider: string; next_at: Date }
   'billing.ledger_transfer': {
     id: Generated<bigint>
     cause: string

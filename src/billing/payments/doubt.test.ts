@@ -44,8 +44,15 @@ test('moved time stops a few times inside the key window and where it closes, an
   expect(stops).toEqual(['01T00:10', '01T01:00', '01T06:00', '02T00:00'])
 })
 
-test('looks come at once, then ever more slowly, but three times a minute at least', () => {
-  expect([0, 1, 2, 3, 4, 5, 6, 50].map(lookAgainAfterMs)).toEqual([
-    0, 1000, 2000, 4000, 8000, 16_000, 20_000, 20_000,
+test('looks come at once, then ever more slowly, but once an hour at least', () => {
+  expect([0, 1, 2, 3, 4, 5, 12, 13, 50].map(lookAgainAfterMs)).toEqual([
+    0, 1000, 2000, 4000, 8000, 16_000, 2_048_000, 3_600_000, 3_600_000,
   ])
+})
+
+test('over the longest key window, fifteen days, an attempt is sent fewer than 400 times', () => {
+  let sends = 0
+  for (let ms = 0; ms < 15 * day; ms += lookAgainAfterMs(sends)) sends++
+  expect(sends).toBeGreaterThan(15 * 24)
+  expect(sends).toBeLessThan(400)
 })

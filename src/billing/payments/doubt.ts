@@ -68,9 +68,10 @@ export function nextCheck(sentAt: Date, now: Date, keyWindowMs: number): Date | 
 }
 
 /**
- * Real time to wait before the next look. The first comes at once, and none is further away than a third of the
- * minute in which a doubt must end once the provider answers again.
+ * Real time to wait before the next look. The first comes at once; the waits grow to an hour, so that a doubt costs the
+ * provider a few hundred calls over the longest key window there is. What only waits for a silent provider need not wait
+ * so long: it is due as soon as the provider answers again.
  */
 export function lookAgainAfterMs(looks: number): number {
-  return looks === 0 ? 0 : Math.min(20_000, 1000 * 2 ** Math.min(looks - 1, 10))
+  return looks === 0 ? 0 : Math.min(hourMs, 1000 * 2 ** Math.min(looks - 1, 12))
 }

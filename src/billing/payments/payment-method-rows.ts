@@ -175,6 +175,16 @@ export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: nu
   return found.rows.map(({ id }) => id)
 }
 
+/** Cards that waited for the end of a doubt need not wait any longer. */
+export async function wakeCards(tx: BillingTx, subscriptionIds: readonly string[]): Promise<void> {
+  if (subscriptionIds.length === 0) return
+  await sql`
+    update billing.payment_method set look_at = clock_timestamp()
+    where state = 'pending' and look_at > clock_timestamp() and subscription_id = any (${[...subscriptionIds]})`.execute(
+    tx,
+  )
+}
+
 function placeOf(methodId: string): string {
   return `payment_method:${methodId}`
 }

@@ -121,6 +121,7 @@ export async function markUnsent(tx: BillingTx, paymentId: string, lookAfterMs: 
       sent_at: null,
       sending_until: null,
       look_at: realTimeIn(lookAfterMs),
+      unanswered: true,
       check_at: null,
       looks: row('looks', '+', 1),
     }))
@@ -132,6 +133,8 @@ export async function markUnsent(tx: BillingTx, paymentId: string, lookAfterMs: 
 export type Waiting = {
   lookAfterMs: number
   checkAt: Date | null
+  /** Nobody answered, so it is due as soon as somebody does. */
+  unanswered: boolean
   none?: { count: number; since: Date }
   /** Without them, the row of equal declines is broken. */
   resendDeclines?: { count: number; since: Date; code: string }
@@ -153,6 +156,7 @@ export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Wai
       status: 'unknown',
       sending_until: null,
       look_at: realTimeIn(waiting.lookAfterMs),
+      unanswered: waiting.unanswered,
       check_at: waiting.checkAt,
       looks: row('looks', '+', 1),
       ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),

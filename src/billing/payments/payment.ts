@@ -57,7 +57,8 @@ export type PaymentNews = {
   readonly outcome:
     | { kind: 'paid'; providerId: string; card: Card | null }
     | { kind: 'failed'; code: FailureCode }
-    | { kind: 'unknown'; alarm?: Contradicted }
+    /** `answered`: the provider was asked about it and answered, only not with what became of it. */
+    | { kind: 'unknown'; alarm?: Contradicted; answered?: true }
     | { kind: 'not_sent' }
 }
 
@@ -109,15 +110,23 @@ export function newsOfResend(outcome: ChargeOutcome, asked: Asked): PaymentNews[
  * our money. The card may be another than we know: issuers renew them.
  */
 export function newsOfPayment(payment: ProviderPayment, asked: Asked): PaymentNews['outcome'] {
-  if (!isAsAsked(payment, asked)) return { kind: 'unknown', alarm: 'amount_differs' }
+  if (!isAsAsked(payment, asked)) return { kind: 'unknown', alarm: 'amount_differs', answered: true }
   if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId, card: payment.card }
   if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
-  return { kind: 'unknown' }
+  return { kind: 'unknown', answered: true }
 }
 
 export function newsOfLookup(lookup: PaymentLookup, asked: Asked): PaymentNews['outcome'] {
-  if (lookup.kind === 'mismatch') return { kind: 'unknown', alarm: 'amount_differs' }
-  return lookup.kind === 'found' ? newsOfPayment(lookup.payment, asked) : { kind: 'unknown' }
+  switch (lookup.kind) {
+    case 'found':
+      return newsOfPayment(lookup.payment, asked)
+    case 'mismatch':
+      return { kind: 'unknown', alarm: 'amount_differs', answered: true }
+    case 'none':
+      return { kind: 'unknown', answered: true }
+    default:
+      return { kind: 'unknown' }
+  }
 }
 
 export function isAsAsked(payment: ProviderPayment, asked: Asked): boolean {

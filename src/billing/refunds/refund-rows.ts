@@ -371,6 +371,7 @@ export async function requeueRefund(db: BillingDb, refundId: string, lookAfterMs
       sent_at: null,
       sending_until: null,
       look_at: realTimeIn(lookAfterMs),
+      unanswered: true,
       looks: row('looks', '+', 1),
     }))
     .where('id', '=', refundId)
@@ -391,6 +392,7 @@ export async function parkRefund(
       step,
       sending_until: null,
       look_at: realTimeIn(waiting.lookAfterMs),
+      unanswered: waiting.unanswered,
       check_at: waiting.checkAt,
       looks: row('looks', '+', 1),
       ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),

@@ -12,6 +12,7 @@ import {
 import { isAsAsked } from '../payments/payment.ts'
 import { markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { RefundOutcome } from '../providers/port.ts'
+import { wakeUnsettled } from '../wake-unsettled.ts'
 import { bookRefund } from './book-refund.ts'
 import { type RefundFailure, refundOnRecord } from './refund.ts'
 import { recordRefundElsewhere } from './refund-elsewhere.ts'
@@ -55,7 +56,9 @@ export async function sendRefundInTurn(
 }
 
 type Found =
-  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' }>
+  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'unknown' }>
+  /** `answered`: the provider was asked about it and answered, only not with what became of it. */
+  | { kind: 'unknown'; answered?: true }
   /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
   | { kind: 'overtaken'; givenBack: bigint }
   | { kind: 'none_yet'; count: number; since: Date; checkAt: Date }
@@ -80,7 +83,7 @@ async function sendFirst(app: BillingApp, refund: LeasedRefund, now: Date): Prom
   if (outcome.kind === 'remaining_differs') return explain(app, refund)
   if (outcome.kind !== 'unknown') return outcome
   const found = await look(app, refund)
-  return found.kind === 'none' ? outcome : found
+  return found.kind === 'none' ? { ...outcome, answered: true } : found
 }
 
 /** Something may have been sent before: look first, and send again only under the key's protection. */
@@ -99,8 +102,13 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
   if ((again.kind === 'declined' && !again.replayed) || again.kind === 'disputed')
     return weighDecline(app, refund, again, now)
   // An earlier send may still arrive, so that this one did not leave proves nothing.
-  return again.kind === 'not_sent' ? { kind: 'unknown' } : again
+  if (again.kind === 'not_sent' || again.kind === 'unknown') return { kind: 'unknown', answered: true }
+  if (refund.looks >= longSilence) await wakeUnsettled(app.db, 'sent')
+  return again
 }
+
+// About a minute of fruitless sends; once one is answered, others need not wait for their turn.
+const longSilence = 6
 
 /** A "no" to a re-send: an earlier one may be running, so it counts once it was said often and long enough. */
 async function weighDecline(
@@ -127,7 +135,7 @@ async function explain(app: BillingApp, refund: LeasedRefund): Promise<Found> {
   if (found.kind !== 'none') return found
   const { namesRefunds, lookup } = app.provider.guards
   const isCertain = namesRefunds && lookup === 'immediate' && refund.origin === 'request'
-  return isCertain ? { kind: 'overtaken', givenBack: found.givenBack } : { kind: 'unknown' }
+  return isCertain ? { kind: 'overtaken', givenBack: found.givenBack } : { kind: 'unknown', answered: true }
 }
 
 async function ask(
@@ -198,12 +206,14 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       )
       await parkRefund(app.db, refundId, doubtful, {
         lookAfterMs,
+        unanswered: false,
         checkAt: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
       })
       return 'pending'
     case 'declined_again':
       await parkRefund(app.db, refundId, doubtful, {
         lookAfterMs,
+        unanswered: false,
         checkAt: outcome.checkAt,
         resendDeclines: outcome.declines,
       })
@@ -212,12 +222,14 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
     case 'unknown':
       await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : doubtful, {
         lookAfterMs,
+        unanswered: outcome.kind === 'unknown' && !outcome.answered,
         checkAt: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
       })
       return 'pending'
     case 'none_yet':
       await parkRefund(app.db, refundId, doubtful, {
         lookAfterMs,
+        unanswered: false,
         checkAt: outcome.checkAt,
         none: { count: outcome.count, since: outcome.since },
       })

@@ -9,7 +9,7 @@ import type { Currency } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { lookAgainAfterMs, nextCheck } from '../payments/doubt.ts'
 import type { Attempt, FailureCode, PaymentNews } from '../payments/payment.ts'
-import { dropMethod, keptUpdate } from '../payments/payment-method-rows.ts'
+import { dropMethod, keptUpdate, wakeCards } from '../payments/payment-method-rows.ts'
 import {
   markFailed,
   markSucceeded,
@@ -73,6 +73,7 @@ async function recordDoubt(app: BillingApp, { attempt, news, fresh }: Settling, 
     }
     const isNew = await markUnknown(tx, attempt.paymentId, {
       lookAfterMs: lookAgainAfterMs(attempt.looks),
+      unanswered: !(news.outcome.kind === 'unknown' && news.outcome.answered),
       checkAt: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
     })
     if (isNew) await insertEvents(tx, now, [eventOf('payment.unknown', attempt)])
@@ -114,11 +115,14 @@ export async function settleDecided(
   await lockSubscriptionsOf(tx, ids)
   const standings = new Map((await readStandings(tx, ids)).map((one) => [one.paymentId, one]))
 
+  const inDoubt = [...standings.values()].filter(({ paymentStatus }) => paymentStatus === 'unknown')
+  await wakeCards(
+    tx,
+    inDoubt.map((one) => one.subscriptionId),
+  )
   await clearContradictions(
     tx,
-    [...standings.values()]
-      .filter(({ paymentStatus }) => paymentStatus === 'unknown')
-      .map((one) => one.paymentId),
+    inDoubt.map((one) => one.paymentId),
   )
 
   const paid: Paid[] = []

@@ -11,6 +11,7 @@ import {
   type Waiting,
 } from '../payments/payment-rows.ts'
 import { workIsolated } from '../sweep-failures.ts'
+import { wakeUnsettled } from '../wake-unsettled.ts'
 import { settlePayments } from './settle-payments.ts'
 
 const mostInHand = 32
@@ -101,7 +102,12 @@ async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise
 async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   const outcome = await resendCharge(app, attempt)
   const isNo = (outcome.kind === 'declined' || outcome.kind === 'refused') && !outcome.replayed
-  if (!isNo) return settle(app, attempt, newsOfResend(outcome, attempt))
+  if (!isNo) {
+    const news = newsOfResend(outcome, attempt)
+    if (news.kind !== 'unknown') await noteAnswer(app, attempt)
+    // The lookup before it was answered.
+    return settle(app, attempt, news.kind === 'unknown' ? { ...news, answered: true } : news)
+  }
 
   // The provider may keep a record of what it declined.
   const lookup = await app.provider.findPayment(attempt.reference)
@@ -118,7 +124,19 @@ async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentNews['o
   await settlePayments(app, [{ attempt, news, fresh: false }])
 }
 
-async function wait(app: BillingApp, attempt: Attempt, waiting: Omit<Waiting, 'lookAfterMs'>): Promise<void> {
-  const lookAfterMs = lookAgainAfterMs(attempt.looks + 1)
-  await app.db.transaction().execute((tx) => markUnknown(tx, attempt.paymentId, { lookAfterMs, ...waiting }))
+async function wait(
+  app: BillingApp,
+  attempt: Attempt,
+  waiting: Omit<Waiting, 'lookAfterMs' | 'unanswered'>,
+): Promise<void> {
+  const waits = { lookAfterMs: lookAgainAfterMs(attempt.looks + 1), unanswered: false, ...waiting }
+  await app.db.transaction().execute((tx) => markUnknown(tx, attempt.paymentId, waits))
+}
+
+// About a minute of fruitless sends.
+const longSilence = 6
+
+/** A charge that went unanswered for long is answered: others like it need not wait for their turn. */
+async function noteAnswer(app: BillingApp, attempt: Attempt): Promise<void> {
+  if (attempt.looks >= longSilence) await wakeUnsettled(app.db, 'sent')
 }

@@ -188,7 +188,8 @@ async function chargeOwed(
   return openAttempt(tx, now, owed.id, method, sendingLeaseMs(app.terms))
 }
 
-const retryDoubtMs = 2_000
+// The end of the doubt wakes the card; this is for the case that nobody does.
+const retryDoubtMs = 60_000
 
 /** When the sweep goes on with a pending card; null once an attempt carries it. */
 async function setLook(tx: BillingTx, methodId: string, afterMs: number | null): Promise<void> {

@@ -1,0 +1,50 @@
+import { type RawBuilder, sql } from 'kysely'
+import type { BillingApp, BillingDb } from './app.ts'
+import { wakeUnsettled } from './wake-unsettled.ts'
+
+// What waits for a silent provider is settled within a minute of its answering again.
+const everySeconds = 20
+
+/** Selects a row if something would wait longer than that for a provider that does not answer, and it is time to try. */
+export function probeDue(): RawBuilder<unknown> {
+  const long = sql`statement_timestamp() + make_interval(secs => ${everySeconds})`
+  return sql`
+    select from (
+      select from billing.payment where status in ('sending', 'unknown') and unanswered and look_at > ${long}
+      union all
+      select from billing.refund where status = 'pending' and unanswered and look_at > ${long}
+    ) waiting
+    where not exists (select from billing.provider_probe where next_at > statement_timestamp())`
+}
+
+/**
+ * Asks a silent provider about one of the payments that wait for it. Should it answer, all of them are due at once,
+ * however long their own waits have grown. One process asks for all. Says how many were woken.
+ */
+export async function probeProvider(app: BillingApp): Promise<number> {
+  if (!(await claimProbe(app.db, app.provider.name))) return 0
+  const reference = await findWaiting(app.db)
+  if (reference === undefined) return 0
+  const { kind } = await app.provider.findPayment(reference)
+  return kind === 'unknown' || kind === 'credentials_refused' ? 0 : wakeUnsettled(app.db, 'unanswered')
+}
+
+async function claimProbe(db: BillingDb, provider: string): Promise<boolean> {
+  const next = sql`clock_timestamp() + make_interval(secs => ${everySeconds})`
+  const claimed = await sql`
+    insert into billing.provider_probe as p (provider, next_at) values (${provider}, ${next})
+    on conflict (provider) do update set next_at = excluded.next_at where p.next_at <= clock_timestamp()
+    returning provider`.execute(db)
+  return claimed.rows.length > 0
+}
+
+async function findWaiting(db: BillingDb): Promise<string | undefined> {
+  const found = await sql<{ reference: string }>`
+    (select provider_reference as reference from billing.payment
+     where status in ('sending', 'unknown') and unanswered order by look_at limit 1)
+    union all
+    (select p.provider_reference from billing.refund r join billing.payment p on p.id = r.payment_id
+     where r.status = 'pending' and r.unanswered order by r.look_at limit 1)
+    limit 1`.execute(db)
+  return found.rows[0]?.reference
+}

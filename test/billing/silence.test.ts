@@ -1,0 +1,123 @@
+import { afterEach, expect, test } from 'vitest'
+import { openWorld, type World } from '../world.ts'
+import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+
+let world: BillingWorld | undefined
+afterEach(async () => {
+  expect(world?.faults ?? []).toEqual([])
+  await world?.close()
+  world = undefined
+})
+
+/** How long each charge and refund in doubt still waits, in seconds. */
+const waits = async (open: BillingWorld) =>
+  (
+    await open.rows<{ wait: number }>(
+      `select extract(epoch from look_at - clock_timestamp())::float8 as wait from (
+         select id, look_at from billing.payment where status in ('sending', 'unknown')
+         union all select id, look_at from billing.refund where status = 'pending') as waiting order by id`,
+    )
+  ).map(({ wait }) => Math.round(wait))
+
+/** As if this much real time had passed without a look. */
+async function passSeconds(open: BillingWorld, seconds: number): Promise<void> {
+  for (const table of ['payment', 'refund'])
+    await open.rows(
+      `update billing.${table} set look_at = look_at - $1 * interval '1 second' where look_at is not null`,
+      [seconds],
+    )
+  await open.rows(`update billing.provider_probe set next_at = next_at - $1 * interval '1 second'`, [seconds])
+}
+
+test('waits for a silent provider grow to an hour, and all that waits is due at once when it answers again', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('paid')
+  const { invoice_id } = (await world.invoices('paid'))[0]
+  world.script.state.silent = true
+  expect((await world.subscribe('acct_1')).status).toBe(202)
+  expect((await world.subscribe('acct_2')).status).toBe(202)
+  expect((await world.post('/refund', { invoice_id, amount: 100 })).status).toBe(202)
+  for (let round = 0; round < 16; round++) {
+    await passSeconds(world, 3_700)
+    await world.runDue()
+  }
+  expect((await waits(world)).map((wait) => wait > 3_500)).toEqual([true, true, true])
+
+  await world.runDue()
+  const { charge, findPayment } = { ...world.script.calls }
+  await world.runDue()
+  expect(world.script.calls).toMatchObject({ charge, findPayment })
+  // A single lookup finds out, on behalf of all.
+  await passSeconds(world, 20)
+  await world.runDue()
+  expect(world.script.calls).toMatchObject({ charge, findPayment: findPayment + 1 })
+  world.script.state.silent = false
+  await passSeconds(world, 20)
+  for (let sweep = 0; sweep < 2; sweep++) await world.runDue()
+  expect(await waits(world)).toEqual([])
+  expect(await world.books()).toEqual({ provider: 29_600, revenue: -29_700, refunds: 100 })
+})
+
+test('a card whose charges nobody answers is sent ever more rarely, though the provider answers everybody else', async () => {
+  world = await openBillingWorld()
+  const lost = Array.from({ length: 60 }, () => ({ kind: 'lost_request' as const }))
+  world.script.nextCharges(...lost)
+  expect((await world.subscribe('acct_1')).status).toBe(202)
+  let sends = 0
+  for (let hour = 0; hour < 24; hour++) {
+    await passSeconds(world, 3_601)
+    await world.runDue()
+    // A sweep later nothing is due, and nobody answered anything that was silent.
+    await world.runDue()
+    sends++
+  }
+  expect(world.script.calls.charge).toBe(1 + sends)
+  expect(await waits(world)).toEqual([3_600])
+})
+
+test('one that is answered after a long silence of charges wakes the others', async () => {
+  world = await openBillingWorld()
+  const lost = Array.from({ length: 20 }, () => ({ kind: 'lost_request' as const }))
+  world.script.nextCharges(...lost)
+  await world.subscribe('acct_1')
+  await world.subscribe('acct_2')
+  for (let round = 0; round < 9; round++) {
+    await passSeconds(world, 3_601)
+    await world.runDue()
+  }
+  expect(world.script.calls.charge).toBe(20)
+  await world.rows(
+    `update billing.payment set look_at = clock_timestamp() where id = (select min(id) from billing.payment)`,
+  )
+  await world.runDue()
+  await world.runDue()
+  expect(await waits(world)).toEqual([])
+  expect(world.script.balance('KRW')).toBe(19_800n)
+})
+
+test('over HTTP: what a provider that was down left in doubt is settled within a minute of its return', {
+  timeout: 120_000,
+}, async () => {
+  const service: World = await openWorld({ now: '2026-11-14T00:00:00Z', worker: true })
+  try {
+    await service.post('/api/sandbox/provider/faults', { down: true })
+    const body = {
+      account_id: 'acct_1',
+      plan_id: 'starter-monthly',
+      payment_method: { billing_key: 'bk_test_ok' },
+    }
+    expect((await service.post('/api/billing/subscribe', body)).status).toBe(202)
+    // As if the silence had lasted for hours.
+    await service.query(
+      `update billing.payment set looks = 14, look_at = clock_timestamp() + interval '1 hour', unanswered = true`,
+    )
+    await service.post('/api/sandbox/provider/faults', {})
+    const back = Date.now()
+    const status = async () =>
+      (await service.get('/api/billing/invoices?account_id=acct_1')).body.data.invoices[0].status
+    await expect.poll(status, { timeout: 60_000, interval: 250 }).toBe('paid')
+    expect(Date.now() - back).toBeLessThan(60_000)
+  } finally {
+    await service.close()
+  }
+})
