@@ -8,15 +8,14 @@ import { findActive } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
 import { threadScript, workInThread } from '../runs/work-in-thread.ts'
 import { workRun } from '../runs/work-run.ts'
-import { featureNames, featuresOf } from '../training/features.ts'
-import { dayName, type History, type SeriesName } from '../training/history.ts'
-import { readHistory, type StoredHistory } from '../training/history-rows.ts'
-import { listRegisteredIds, type NewPrediction, storePredictions } from './prediction-rows.ts'
-import { type ScoringApp, scorePastPredictions } from './score-past-predictions.ts'
+import { featureNames, featuresOf, gatherSurroundings, type Surroundings } from '../training/features.ts'
+import { dayName, type History } from '../training/history.ts'
+import { type HistoryPart, withHistoryInParts } from '../training/history-rows.ts'
+import { type NewPrediction, storePredictions } from './prediction-rows.ts'
+import { forgetOldPredictions, type ScoringApp, scorePastPredictions } from './score-past-predictions.ts'
 
 const blockSize = 2_000
-const readingShare = 0.3
-const scoringShare = 0.9
+const surroundingsShare = 0.3
 
 /** Foretells every registered keyword that has a usable rank, then looks how earlier predictions turned out. */
 export async function predictRanks(app: BatchApp, { runId }: { runId: string }): Promise<void> {
@@ -56,17 +55,38 @@ export type ScoringWork = {
 
 type ScoringMetrics = { predictions: number; outcomes: number }
 
-/** The work itself, which a thread does. */
+/**
+ * The work itself, which a thread does: once through the history to learn what surrounds each rank, once more to foretell
+ * and to look back, some thousand series at a time, so that memory does not grow with the number of keywords.
+ */
 export async function scoreAll(
   app: ScoringApp,
   { active, model }: Pick<ScoringWork, 'active' | 'model'>,
   report: (fraction: number) => void,
 ): Promise<ScoringMetrics> {
-  const stored = await readHistory(app.db)
-  report(readingShare)
-  const predictions = await foretell(app, report, active, model, stored)
-  report(scoringShare)
-  return { predictions, outcomes: await scorePastPredictions(app, stored) }
+  const metrics: ScoringMetrics = { predictions: 0, outcomes: 0 }
+  await withHistoryInParts(app.db, async ({ calendar, each, eachWithoutVolumes }) => {
+    if (!calendar) return
+    const ranks = calendar.rows.reduce((sum, count) => sum + count, 0)
+    let passed = 0
+    const gathering = gatherSurroundings(calendar)
+    await eachWithoutVolumes(async ({ history }) => {
+      gathering.add(history)
+      passed += history.days.length
+      report(surroundingsShare * (passed / ranks))
+    })
+    const around = gathering.end()
+    const lastDay = calendar.days.at(-1)!
+    passed = 0
+    await each(async (part) => {
+      metrics.predictions += await foretell(app, active, model, part, around)
+      metrics.outcomes += await scorePastPredictions(app, part, lastDay)
+      passed += part.history.days.length
+      report(surroundingsShare + (1 - surroundingsShare) * (passed / ranks))
+    })
+    await forgetOldPredictions(app, lastDay)
+  })
+  return metrics
 }
 
 function urlOf({ pool }: BatchApp): string {
@@ -85,19 +105,21 @@ async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model
   throw new RunFailed('corrupt_model')
 }
 
+/** Foretells the registered keywords of a part. */
 async function foretell(
   app: ScoringApp,
-  report: (fraction: number) => void,
   active: RegisteredModel,
   model: Model,
-  { history, series }: StoredHistory,
+  { history, series }: HistoryPart,
+  around: Surroundings,
 ): Promise<number> {
-  const leading = leadingSeries(history, series, await listRegisteredIds(app.db))
+  const leading = leadingSeries(history, series)
   const latest = Int32Array.from(leading, (at) => history.starts[at + 1]! - 1)
   const columns = featuresOf(
     history,
     latest,
     latest.map((_, row) => row),
+    around,
   )
   const horizonDays = active.manifest.label.horizon_days
   for (let from = 0; from < leading.length; from += blockSize) {
@@ -117,7 +139,6 @@ async function foretell(
       await app.fence(tx)
       await storePredictions(tx, active.id, horizonDays, block, app.clock())
     })
-    report(readingShare + (scoringShare - readingShare) * (to / leading.length))
   }
   return leading.length
 }
@@ -131,16 +152,12 @@ function verdictOf(row: Float64Array): { probabilities: Record<ClassName, number
  * The series that speaks for each registered keyword: the one checked last; of several, the one with most ranks, then
  * the first by engine, device and location. In the order of the history.
  */
-export function leadingSeries(
-  { starts, days }: History,
-  series: readonly SeriesName[],
-  registered: ReadonlySet<string>,
-): number[] {
+function leadingSeries({ starts, days }: History, series: HistoryPart['series']): number[] {
   const leading: number[] = []
   const lastDay = (at: number) => days[starts[at + 1]! - 1]!
   const ranks = (at: number) => starts[at + 1]! - starts[at]!
-  for (const [at, { workspaceId, keywordId }] of series.entries()) {
-    if (!registered.has(`${workspaceId}/${keywordId}`)) continue
+  for (const [at, { workspaceId, keywordId, isRegistered }] of series.entries()) {
+    if (!isRegistered) continue
     const before = leading.at(-1)
     const rival = before === undefined ? undefined : series[before]!
     if (before === undefined || rival?.keywordId !== keywordId || rival.workspaceId !== workspaceId) {

@@ -20,14 +20,6 @@ export type NewPrediction = SeriesName & {
   predicted: ClassName
 }
 
-/** Keywords that are registered just now, with all workspaces' ids in one go. */
-export async function listRegisteredIds(db: BatchDb): Promise<Set<string>> {
-  const { rows } = await sql<{ workspace_id: string; ids: string[] }>`
-    select workspace_id, array_agg(id::text) as ids from batch.keyword where removed_at is null
-    group by workspace_id`.execute(db)
-  return new Set(rows.flatMap(({ workspace_id, ids }) => ids.map((id) => `${workspace_id}/${id}`)))
-}
-
 /** Stores predictions. One told again from the same day takes the place of the earlier one, which never came due. */
 export async function storePredictions(
   tx: BatchTx,
@@ -101,10 +93,13 @@ export type OpenPrediction = SeriesName & {
   probabilities: Record<ClassName, number>
 }
 
-/** Behind the place given, in the order of day, workspace and keyword. */
+export type KeywordRange = Record<'first' | 'last', Pick<SeriesName, 'workspaceId' | 'keywordId'>>
+
+/** Of some keywords, behind the place given, in the order of day, workspace and keyword. */
 export async function listOpenPredictions(
   db: BatchDb,
   lastDay: string,
+  { first, last }: KeywordRange,
   after: OpenPrediction | undefined,
   limit: number,
 ): Promise<OpenPrediction[]> {
@@ -113,6 +108,8 @@ export async function listOpenPredictions(
            location, rise, hold, fall
     from batch.prediction
     where day + horizon_days <= ${lastDay}::date
+      and (workspace_id, keyword_id) >= (${first.workspaceId}, ${first.keywordId}::bigint)
+      and (workspace_id, keyword_id) <= (${last.workspaceId}, ${last.keywordId}::bigint)
       and (day, workspace_id, keyword_id) >
         (${after?.day ?? '0001-01-01'}::date, ${after?.workspaceId ?? ''}, ${after?.keywordId ?? 0n}::bigint)
     order by day, workspace_id, keyword_id

@@ -1,7 +1,7 @@
 import type { BatchApp } from '../app.ts'
 import { classes } from '../models/manifest.ts'
-import { calendarOf, dayName, dayOrdinal, type History, type SeriesName } from '../training/history.ts'
-import type { StoredHistory } from '../training/history-rows.ts'
+import { dayName, dayOrdinal, type History, type SeriesName } from '../training/history.ts'
+import type { HistoryPart } from '../training/history-rows.ts'
 import { moveOf } from '../training/label.ts'
 import { rowLoss } from '../training/loss.ts'
 import {
@@ -20,20 +20,20 @@ const pageSize = 5_000
 const patienceDays = 60
 
 /**
- * Looks up what became of predictions whose horizon has passed and keeps the log-loss per model. One whose keyword was
- * not checked at the end of its horizon stays for a while.
+ * Looks up what became of predictions of a part's keywords whose horizon has passed, and keeps the log-loss per model. One
+ * whose keyword was not checked at the end of its horizon stays for a while.
  */
 export async function scorePastPredictions(
   app: ScoringApp,
-  { history, series }: StoredHistory,
+  { history, series }: HistoryPart,
+  lastDay: number,
 ): Promise<number> {
-  const lastDay = calendarOf(history)?.days.at(-1)
-  if (lastDay === undefined) return 0
   const places = new Map(series.map((name, at) => [nameOf(name), at]))
+  const among = { first: series[0]!, last: series.at(-1)! }
   let scored = 0
   let after: OpenPrediction | undefined
   do {
-    const open = await listOpenPredictions(app.db, dayName(lastDay), after, pageSize)
+    const open = await listOpenPredictions(app.db, dayName(lastDay), among, after, pageSize)
     const outcomes = open.flatMap((one) => outcomeOf(history, places.get(nameOf(one)), one) ?? [])
     if (outcomes.length > 0) {
       await app.db.transaction().execute(async (tx) => {
@@ -44,8 +44,14 @@ export async function scorePastPredictions(
     scored += outcomes.length
     after = open.length < pageSize ? undefined : open.at(-1)
   } while (after)
-  await app.db.transaction().execute((tx) => forgetPredictions(tx, dayName(lastDay - patienceDays)))
   return scored
+}
+
+export async function forgetOldPredictions(app: ScoringApp, lastDay: number): Promise<void> {
+  await app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    await forgetPredictions(tx, dayName(lastDay - patienceDays))
+  })
 }
 
 function nameOf({ workspaceId, keywordId, engine, device, location }: SeriesName): string {

@@ -41,7 +41,7 @@ export type HistoryInParts = {
   eachWithoutVolumes(act: (part: HistoryPart) => Promise<void>): Promise<void>
 }
 
-/** Some thousand series. Sites are numbered across parts; keywords are not. */
+/** Some thousand series, all of each keyword. Sites are numbered across parts; keywords are not. */
 export type HistoryPart = { history: History; series: (SeriesName & { isRegistered: boolean })[] }
 
 const seriesPerPart = 4_000
@@ -59,13 +59,19 @@ export async function withHistoryInParts<T>(
     const walk = async (each: (part: HistoryPart) => Promise<void>, beforeMonth: number | undefined) => {
       await declareHistory(tx, undefined)
       const sites = openIndex()
-      for (let rows = await fetchSeries(tx, size); rows.length > 0; ) {
+      let held: SeriesRow[] = []
+      let fetched: SeriesRow[]
+      do {
+        fetched = await fetchSeries(tx, size)
+        held.push(...fetched)
+        const rows = held.slice(0, fetched.length < size ? held.length : lastKeywordIn(held))
+        held = held.slice(rows.length)
+        if (rows.length === 0) continue
         const keywords = openIndex()
         const ranks = historyOf(rows, sites, keywords)
         const volumes = await readVolumes(tx, keywords.names, beforeMonth)
         await each({ history: { ...ranks, ...volumes.found }, series: rows.map(seriesOf) })
-        rows = await fetchSeries(tx, size)
-      }
+      } while (fetched.length === size)
       await sql`close history`.execute(tx)
     }
     return act({
@@ -74,6 +80,14 @@ export async function withHistoryInParts<T>(
       eachWithoutVolumes: (each) => walk(each, undefined),
     })
   })
+}
+
+/** Where the last keyword begins, of which more series may follow. */
+function lastKeywordIn(rows: readonly SeriesRow[]): number {
+  const last = rows.at(-1)!
+  const isLast = (row: SeriesRow) =>
+    row.keyword_id === last.keyword_id && row.workspace_id === last.workspace_id
+  return rows.findIndex(isLast)
 }
 
 function asOfOneMoment<T>(db: BatchDb, act: (tx: BatchTx) => Promise<T>): Promise<T> {
