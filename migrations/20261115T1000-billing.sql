@@ -168,6 +168,7 @@ create table billing.invoice (
   first_failed_at  timestamptz,
   dunning          text check (dunning in ('retry', 'give_up')),
   due_at           timestamptz,                      -- when dunning acts next; null while an attempt is open
+  apart            text generated always as (case when status not in ('open', 'paid') then status end) stored,
   unique (account_id, number),
   check (amount_refunded between 0 and amount_paid and amount_paid <= amount_due),
   check (due_at is null or (status = 'open' and dunning is not null))
@@ -176,6 +177,9 @@ create index invoice_by_account on billing.invoice (account_id, id desc);
 create index invoice_by_subscription on billing.invoice (subscription_id, id desc);
 create index invoice_due on billing.invoice (due_at) where due_at is not null;
 create index invoice_held on billing.invoice (id) where hold is not null;
+-- Lists by status. None of them changes when an open invoice is paid, which is what happens to nearly all.
+create index invoice_dunned on billing.invoice (id) where due_at is not null;
+create index invoice_apart on billing.invoice (apart, id desc) where apart is not null;
 
 create function billing.keep_invoice() returns trigger language plpgsql as $$
 begin

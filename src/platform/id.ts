@@ -15,6 +15,16 @@ export function newId(prefix: IdPrefix, now: Date = new Date()): string {
   return prefix + renderTick(nextTick(prefix, now.getTime())) + randomCharacters()
 }
 
+/** No id made at or after an instant stands before this one, so that a list by id need not read what is older. */
+export function lowestId(prefix: IdPrefix, from: Date): string {
+  return prefix + renderTick(Math.min(Math.max(from.getTime(), 0), 2 ** 45 - 1) * ticksPerMs)
+}
+
+/** No id made before an instant stands at or behind this one. */
+export function highestId(prefix: IdPrefix, to: Date): string {
+  return lowestId(prefix, new Date(to.getTime() + mostAheadMs))
+}
+
 /** Tells whether this could be one of our ids; one of the wrong shape is answered as one that does not exist. */
 export function isId(prefix: IdPrefix, text: unknown): text is string {
   return (
@@ -34,6 +44,7 @@ const randomLength = 16
 // A millisecond has 32 ticks, so the last of the ten characters counts the ids made within one. Fifty bits of
 // ticks last until the year 3084.
 const ticksPerMs = 32
+const mostAheadMs = 1000
 const lastTicks = new Map<IdPrefix, number>()
 
 /**
@@ -44,7 +55,7 @@ function nextTick(prefix: IdPrefix, ms: number): number {
   invariant(ms >= 0 && ms < 2 ** 45, `an id needs a time between 1970 and 3084, not ${ms}`)
   const earliest = ms * ticksPerMs
   const last = lastTicks.get(prefix) ?? -1
-  const tick = last >= earliest && last < earliest + 1000 * ticksPerMs ? last + 1 : earliest
+  const tick = last >= earliest && last < earliest + mostAheadMs * ticksPerMs ? last + 1 : earliest
   lastTicks.set(prefix, tick)
   return tick
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { afterEach, expect, test } from 'vitest'
+import { sendRefund } from '../../src/billing/refunds/send-refund.ts'
 import { listSweepFailures } from '../../src/billing/sweep-failures.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
@@ -173,6 +174,25 @@ test('a refund that cannot be recorded keeps no other refund waiting', async () 
     )
   expect(await status()).toEqual(['pending', 'succeeded', 'succeeded'])
   expect(await failures()).toMatchObject([{ sweep: 'refunds', failures: 1 }])
+})
+
+test('a process that ends gives up no refund only because it did not get to it', async () => {
+  world = await openBillingWorld()
+  await subscribeMany(1)
+  const [invoice] = await world.invoices('acct_0')
+  world.script.state.silent = true
+  expect((await world.post('/refund', { invoice_id: invoice.invoice_id })).status).toBe(202)
+  world.script.state.silent = false
+  // What was asked has left no trace at the provider, so it is asked again, by a process that is about to end.
+  await world.forgetLeases()
+  await sql`update billing.refund set step = 'queued', sent_at = null`.execute(world.app.db)
+  world.script.nextRefunds({ kind: 'not_sent' })
+  const [{ id }] = (await world.rows<{ id: string }>('select id from billing.refund')) as [{ id: string }]
+  expect(await sendRefund({ ...world.app, stopping: AbortSignal.abort() }, id)).toBe('pending')
+  await world.forgetLeases()
+  await world.runDue()
+  const [refund] = await world.rows<{ status: string }>('select status from billing.refund')
+  expect(refund!.status).toBe('succeeded')
 })
 
 test('zone rules that change after a date was stored charge no period twice and hold nobody up', async () => {

@@ -105,6 +105,8 @@ async function runOnce(
   const works = { A: () => A(stage.actors.A), B: () => B(stage.actors.B) }
   const run = await runOrder(stage.sides, stage.watcher, works, order, cuts)
   const broken: string[] = run.stoodStill ? ['neither side moves'] : []
+  // The loser is run again and nobody sees it, but whoever keeps to the order of locks never meets it.
+  if (run.trace.some(({ code }) => code === '40P01')) broken.push('both sides waited for each other')
   try {
     await stage.settle()
     const facts = await readFacts(stage, accountId)

@@ -19,6 +19,8 @@ export type Step = {
   completedAt: number
   /** Rows that came back or were changed. */
   rows: number
+  /** The database's word for why it failed. */
+  code: string | undefined
 }
 
 /**
@@ -80,6 +82,7 @@ export function openSide(name: SideName, url: string): Side {
       return value
     } catch (error) {
       step.state = 'failed'
+      step.code = (error as { code?: string }).code
       throw error
     } finally {
       step.completedAt = ++count
@@ -201,7 +204,7 @@ function providerStep(side: SideName, label: string): Step {
   return { side, label, ...provider, ...fresh }
 }
 
-const fresh = { state: 'waiting', releasedAt: 0, completedAt: 0, rows: 0 } as const
+const fresh = { state: 'waiting', releasedAt: 0, completedAt: 0, rows: 0, code: undefined } as const
 
 /** `update payment`, `lock subscription`: enough to follow a trace. */
 function labelOf(text: string): string {

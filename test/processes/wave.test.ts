@@ -115,6 +115,7 @@ test('asked to stop in a wave, a process begins no call any more, ends soon, and
   expect(performance.now() - stoppedAt).toBeLessThan(timeoutMs + 5_000)
   // What left the process before it heard of the signal may arrive a moment later.
   expect(provider.calls.filter(({ at }) => at > heardAt + 100)).toEqual([])
+  expect(await stillDue()).toBeGreaterThan(0)
   // Nothing is left in doubt: what was on its way has its outcome, and the rest is known not to have been sent.
   expect(
     await world.query(`select status, sent_at is null as unsent, count(*)::int from billing.payment

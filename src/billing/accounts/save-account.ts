@@ -32,8 +32,8 @@ export async function saveAccount(app: BillingApp, change: AccountChange): Promi
     if (change.timeZone !== undefined) await updateTimeZone(tx, accountId, change.timeZone)
     if (change.language !== undefined) await updateLanguage(tx, accountId, change.language)
     if (change.contact !== undefined) {
-      await putContact(tx, app.vault, accountId, change.contact, now)
       await unerase(tx, accountId)
+      await putContact(tx, app.vault, accountId, change.contact, now)
     }
     await insertAudit(tx, {
       at: now,

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { lowestId } from '../../platform/id.ts'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
@@ -41,10 +42,31 @@ export async function listInvoices(
   if (filter.subscriptionId !== undefined)
     query = query.where('i.subscription_id', '=', filter.subscriptionId)
   if (filter.status !== undefined) query = query.where('i.status', '=', filter.status)
-  if (filter.from !== undefined) query = query.where('i.issued_at', '>=', filter.from)
+  if (filter.status !== undefined && filter.accountId === undefined && filter.subscriptionId === undefined)
+    query = query.where(ofStatus(filter.status, after?.[0], limit + 1))
+  // No invoice is written before the day it is dated, and its id tells when it was written.
+  if (filter.from !== undefined)
+    query = query.where('i.issued_at', '>=', filter.from).where('i.id', '>=', lowestId('inv_', filter.from))
   if (filter.to !== undefined) query = query.where('i.issued_at', '<', filter.to)
   if (after) query = query.where('i.id', '<', after[0]!)
   return pageOf(await withMoney(db, await query.execute()), limit, (invoice) => [invoice.invoiceId])
+}
+
+/**
+ * Finds the invoices of a status by an index. Nearly all are paid, so those are met soon by reading from the newest on. An
+ * open one is being charged, waits for dunning or is held, and those that ended otherwise stand apart: an index over every
+ * status would make each payment rewrite all of them.
+ */
+function ofStatus(status: InvoiceStatus, after: string | undefined, limit: number): RawBuilder<boolean> {
+  if (status === 'paid') return sql`true`
+  if (status !== 'open') return sql`i.apart = ${status}`
+  const newest = (id: RawBuilder<unknown>, from: RawBuilder<unknown>) => sql`
+    (select ${id} as id from ${from} and ${after === undefined ? sql`true` : sql`${id} < ${after}`}
+     order by ${id} desc limit ${limit})`
+  return sql`i.id in (
+    ${newest(sql.ref('invoice_id'), sql`billing.payment where status in ('sending', 'unknown')`)}
+    union all ${newest(sql.ref('id'), sql`billing.invoice where due_at is not null`)}
+    union all ${newest(sql.ref('id'), sql`billing.invoice where hold is not null`)})`
 }
 
 function selectInvoices(db: BillingDb) {

@@ -6,33 +6,36 @@ import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { eraseMethods } from '../payments/payment-method-rows.ts'
 import { refuse } from '../refusals.ts'
-import { hasLiveSubscription, lockLiveSubscription } from './subscription-rows.ts'
+import { hasLiveSubscription, lockSubscriptions } from './subscription-rows.ts'
 
 /** Forgets the person behind an account: contact, cards and every word they wrote. Money and the trial row stay. */
 export async function eraseAccount(app: BillingApp, accountId: string, actor: Actor): Promise<Date> {
   const now = app.clock()
   await app.db.transaction().execute(async (tx) => {
-    if (await lockLiveSubscription(tx, accountId)) throw refuse('subscription_exists')
+    // Subscriptions before the account, and the account before cards, as everywhere: whoever settles a last charge of a
+    // subscription that has ended meets us at its lock.
+    const subscriptions = await lockSubscriptions(tx, accountId)
+    if (subscriptions.some(({ status }) => status !== 'canceled')) throw refuse('subscription_exists')
     // The account's row lock keeps a subscription from starting meanwhile: it needs the row to refer to. One may have
     // started just before, so that is asked again.
     const locked = await sql`select 1 from billing.account where id = ${accountId} for update`.execute(tx)
     if (locked.rows.length === 0) throw refuse('account_not_found')
     if (await hasLiveSubscription(tx, accountId)) throw refuse('subscription_exists')
 
-    await eraseContact(tx, accountId, now)
-    await eraseMethods(tx, accountId)
     await tx
       .updateTable('billing.subscription')
       .set({ cancel_note: null })
       .where('account_id', '=', accountId)
       .where('cancel_note', 'is not', null)
       .execute()
+    await eraseContact(tx, accountId, now)
     await tx
       .updateTable('billing.refund')
       .set({ note: null })
       .where('account_id', '=', accountId)
       .where('note', 'is not', null)
       .execute()
+    await eraseMethods(tx, accountId)
     await eraseWebhookBodies(tx, accountId)
     await eraseAnswers(tx, await listAnswered(tx, accountId), now)
     await insertAudit(tx, { at: now, actor, action: 'account.erase', accountId, target: accountId })

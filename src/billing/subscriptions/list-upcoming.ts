@@ -34,7 +34,7 @@ export async function listUpcoming(
   const after = readPlace(page)
   const now = app.clock()
   const soonest = openSoonest(limit + 1, after)
-  for (const retry of await listRetries(app.db, filter)) soonest.add(retry)
+  for (const retry of await listRetries(app.db, filter, after, limit + 1)) soonest.add(retry)
   for await (const one of readRunning(app.db, filter)) {
     // They come by their next charge, so that none of those that follow can be sooner.
     if (soonest.isPast(one.next_billing_at)) break
@@ -47,11 +47,13 @@ export async function listUpcoming(
 }
 
 /** Where the page before ended. */
-type Place = { readonly at: Date; readonly key: string }
+type Place = { readonly at: Date; readonly subscriptionId: string; readonly key: string }
 
 function readPlace(page: PageRequest): Place | undefined {
   const values = readCursor(page, 2)
-  return values && { at: readInstant('cursor', values[0]!), key: values.join(' ') }
+  return (
+    values && { at: readInstant('cursor', values[0]!), subscriptionId: values[1]!, key: values.join(' ') }
+  )
 }
 
 function keyOf(charge: UpcomingCharge): string {
@@ -139,8 +141,13 @@ function intervalOf(one: Running): Interval {
   return { unit: one.interval_unit, count: one.interval_count }
 }
 
-/** At most one for each account that is past due. */
-async function listRetries(db: BillingDb, { accountId, until }: UpcomingFilter): Promise<UpcomingCharge[]> {
+/** The soonest so many retries past a place. */
+async function listRetries(
+  db: BillingDb,
+  { accountId, until }: UpcomingFilter,
+  after: Place | undefined,
+  limit: number,
+): Promise<UpcomingCharge[]> {
   let query = db
     .selectFrom('billing.invoice as i')
     .innerJoin('billing.subscription as s', 's.id', 'i.subscription_id')
@@ -158,6 +165,14 @@ async function listRetries(db: BillingDb, { accountId, until }: UpcomingFilter):
     ])
     .where('i.due_at', '<=', until)
     .where('i.dunning', '=', 'retry')
+    .orderBy('i.due_at')
+    .orderBy('i.subscription_id')
+    .limit(limit)
+  // A cursor tells milliseconds, and so does every date that dunning sets.
+  if (after !== undefined)
+    query = query
+      .where('i.due_at', '>=', after.at)
+      .where(sql<boolean>`(i.due_at, i.subscription_id) > (${after.at}, ${after.subscriptionId})`)
   if (accountId !== undefined) query = query.where('i.account_id', '=', accountId)
   return (await query.execute()).map((row) => ({
     at: row.due_at!,

@@ -1,3 +1,4 @@
+import { highestId, lowestId } from '../../platform/id.ts'
 import type { BillingApp } from '../app.ts'
 import type { ProviderPayment } from '../providers/port.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
@@ -81,7 +82,8 @@ async function* listUnseen(
   to: Date,
   seen: ReadonlySet<string>,
 ): AsyncGenerator<string> {
-  let after = ''
+  let after = lowestId('pay_', from)
+  const before = highestId('pay_', to)
   for (;;) {
     const rows = await app.db
       .selectFrom('billing.payment')
@@ -89,7 +91,9 @@ async function* listUnseen(
       .where('created_at', '>=', from)
       .where('created_at', '<', to)
       .where('status', '<>', 'failed')
+      // An id tells when it was made, so that nothing older or newer is read.
       .where('id', '>', after)
+      .where('id', '<', before)
       .orderBy('id')
       .limit(500)
       .execute()

@@ -167,12 +167,12 @@ async function noteRequest(
   { accountId, timeZone, contact }: SubscribeRequest,
   now: Date,
 ): Promise<void> {
+  if (timeZone !== undefined) await updateTimeZone(tx, accountId, timeZone)
   if (contact !== undefined) {
+    await unerase(tx, accountId)
     const before = await findContact(tx, app.vault, accountId)
     await putContact(tx, app.vault, accountId, { ...before, ...contact }, now)
-    await unerase(tx, accountId)
   }
-  if (timeZone !== undefined) await updateTimeZone(tx, accountId, timeZone)
 }
 
 /** Takes the first period's money: 201 if paid, 202 while nobody knows, a refusal otherwise. */

@@ -104,6 +104,18 @@ export async function lockLiveSubscription(
   return row && toSubscription(row)
 }
 
+/** Locks all of an account's subscriptions, those that have ended too, in order. */
+export async function lockSubscriptions(
+  tx: BillingTx,
+  accountId: string,
+): Promise<{ status: SubscriptionStatus }[]> {
+  const found = await sql<{ status: SubscriptionStatus }>`
+    select status from billing.subscription where account_id = ${accountId} order by id for update`.execute(
+    tx,
+  )
+  return found.rows
+}
+
 export async function hasLiveSubscription(db: BillingDb, accountId: string): Promise<boolean> {
   const live = await db
     .selectFrom('billing.subscription')

@@ -62,8 +62,7 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
 
   const attempt = await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
-    if (checked.card) await describeMethod(tx, methodId, checked.card)
-    return applyCard(app, tx, method)
+    return applyCard(app, tx, method, checked.card)
   })
   if (!attempt) return
   const news = await chargeOrLook(app, attempt)
@@ -93,12 +92,18 @@ async function checkCard(app: BillingApp, method: StoredMethod): Promise<Checked
 }
 
 /** Under the subscription's lock. Returns the attempt that must be charged before the card is kept, if any. */
-async function applyCard(app: BillingApp, tx: BillingTx, method: StoredMethod): Promise<Attempt | undefined> {
+async function applyCard(
+  app: BillingApp,
+  tx: BillingTx,
+  method: StoredMethod,
+  card: Card | null,
+): Promise<Attempt | undefined> {
   const now = app.clock()
   const { methodId } = method
   const subscription = (await lockSubscription(tx, method.subscriptionId))!
   // Read again under the lock: a twin of this request may have used or dropped it meanwhile.
   if ((await findMethod(tx, methodId))?.state !== 'pending') return undefined
+  if (card) await describeMethod(tx, methodId, card)
   if (subscription.status === 'canceled') {
     await dropMethod(tx, methodId, 'already_canceled')
     return undefined

@@ -1,4 +1,5 @@
 import type { Pair } from '../pair.ts'
+import { eraseCard, eraseSettle } from './erasures.ts'
 import { resealContact } from './keys.ts'
 import { jobLease, limiterFirst, limiterLimiter } from './machinery.ts'
 import { refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
@@ -24,6 +25,8 @@ export const allPairs: readonly Pair[] = [
   webhookWebhook,
   webhookApi,
   webhookCancel,
+  eraseSettle,
+  eraseCard,
   jobLease,
   limiterLimiter,
   limiterFirst,

@@ -1,3 +1,4 @@
+import type { BillingApp } from '../../../src/billing/app.ts'
 import { beginCancel, finishCancel } from '../../../src/billing/subscriptions/cancel-subscription.ts'
 import {
   beginMethodChange,
@@ -27,11 +28,14 @@ export async function cancel({ app }: Actor, subscriptionId: string): Promise<Su
   return finishCancel(app, intent)
 }
 
-async function changeCard({ app }: Actor, subscriptionId: string) {
+export function beginCardChange(app: BillingApp, subscriptionId: string): Promise<string> {
   const method = { billingKey: newCard }
   const request = { subscriptionId, method, actor: 'test', mayTouch: () => true }
-  const intent = await app.db.transaction().execute((tx) => beginMethodChange(app, tx, request))
-  return finishMethodChange(app, intent)
+  return app.db.transaction().execute((tx) => beginMethodChange(app, tx, request))
+}
+
+async function changeCard({ app }: Actor, subscriptionId: string) {
+  return finishMethodChange(app, await beginCardChange(app, subscriptionId))
 }
 
 function chargesOf(facts: Facts): number {

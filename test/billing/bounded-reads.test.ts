@@ -1,0 +1,146 @@
+import type pg from 'pg'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { BillingApp } from '../../src/billing/app.ts'
+import { listInvoices } from '../../src/billing/invoices/invoice-rows.ts'
+import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
+import { listUpcoming } from '../../src/billing/subscriptions/list-upcoming.ts'
+import { reconcilePayments } from '../../src/billing/subscriptions/reconcile-payments.ts'
+import type { Clock } from '../../src/platform/clock.ts'
+import { openPool } from '../../src/platform/db.ts'
+import { lowestId } from '../../src/platform/id.ts'
+import { createDatabase, dropDatabase } from '../world.ts'
+import { billingOn } from './scripted-billing.ts'
+import { scriptedProvider } from './scripted-provider.ts'
+
+let url: string
+let pool: pg.Pool
+let app: BillingApp
+
+const now = new Date('2026-11-15T09:00:00+09:00')
+const stored = 12_000
+const day = (n: number) => new Date(now.getTime() - (stored - n) * 3_600_000)
+
+beforeAll(async () => {
+  url = await createDatabase()
+  // One connection, so that what it read is all that was read.
+  pool = openPool({ url, max: 1, name: 'bounded reads', onError() {} })
+  const clock: Clock = Object.assign(() => now, { sync: async () => {}, moveTo: async () => {} })
+  app = billingOn(pool, clock, scriptedProvider().provider)
+  await seedPlans(app)
+  await store()
+})
+afterAll(async () => {
+  await pool.end()
+  await dropDatabase(url)
+})
+
+/** An invoice an hour, each of its own account, all paid but for a few old ones; and as many subscriptions past due. */
+async function store(): Promise<void> {
+  const numbers = Array.from({ length: stored }, (_, n) => n)
+  const id = (prefix: 'inv_' | 'pay_' | 'sub_', n: number) =>
+    `${lowestId(prefix, day(n))}${String(n).padStart(16, '0')}`
+  const values = [
+    numbers.map((n) => id('sub_', n)),
+    numbers.map((n) => id('inv_', n)),
+    numbers.map((n) => id('pay_', n)),
+    numbers.map(day),
+    numbers.map((n) =>
+      n < 60 ? ['open', 'void', 'uncollectible', 'refunded', 'partially_refunded'][n % 5] : 'paid',
+    ),
+  ]
+  const given =
+    'unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::text[]) g (sub, inv, pay, at, status)'
+  await pool.query(
+    `insert into billing.account (id, time_zone, created_at) select sub, 'UTC', at from ${given}`,
+    values,
+  )
+  await pool.query(
+    `insert into billing.subscription (id, account_id, plan_id, description, amount, currency, interval_unit, interval_count,
+       time_zone, status, anchor, last_k, next_billing_at, period_start, period_end, payment_method_id, created_at)
+     select sub, sub, 'starter-monthly', 'x', 9900, 'KRW', 'month', 1, 'UTC', 'past_due', at, 0, at + interval '1 month', at,
+       at + interval '1 month', 'pm', at from ${given}`,
+    values,
+  )
+  await pool.query(
+    `insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency, period_start,
+       period_end, issued_at, status, dunning, due_at)
+     select inv, sub, sub, 1, 'x', 9900, 'KRW', at, at + interval '1 month', at, status, case when status = 'open' then 'retry' end,
+       case when status = 'open' then at end from ${given}`,
+    values,
+  )
+  await pool.query(
+    `insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id,
+       amount, currency, status, created_at, settled_at)
+     select pay, pay, 1, inv, sub, sub, 'pm', 9900, 'KRW', 'succeeded', at, at from ${given}`,
+    values,
+  )
+  // And as many retries to come.
+  await pool.query(
+    `insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency, period_start,
+       period_end, issued_at, status, dunning, due_at)
+     select inv || 'r', sub, sub, 2, 'x', 9900, 'KRW', at, at + interval '1 month', at, 'open', 'retry',
+       at + interval '3 years' from ${given}`,
+    values,
+  )
+  await pool.query('vacuum analyze')
+}
+
+/** How many rows of billing's tables a work reads, by whatever way. */
+async function rowsRead(work: () => Promise<unknown>): Promise<number> {
+  const read = async () => {
+    await pool.query('select pg_stat_force_next_flush()')
+    await pool.query('select pg_stat_clear_snapshot()')
+    const { rows } = await pool.query<{ n: string }>(
+      `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::text as n from pg_stat_user_tables
+       where schemaname = 'billing' and relname in ('invoice', 'payment', 'subscription')`,
+    )
+    return Number(rows[0]!.n)
+  }
+  const before = await read()
+  await work()
+  return (await read()) - before
+}
+
+test.each(['open', 'paid', 'void', 'uncollectible', 'refunded', 'partially_refunded'] as const)(
+  'a page of invoices that are %s reads about a page, the first and the next',
+  async (status) => {
+    const first = await listInvoices(app.db, { status }, { limit: 5 })
+    expect(first.items.map((invoice) => invoice.status)).toEqual(Array(5).fill(status))
+    const page = { limit: 5, cursor: first.nextCursor! }
+    expect(await rowsRead(() => listInvoices(app.db, { status }, { limit: 5 }))).toBeLessThan(200)
+    expect(await rowsRead(() => listInvoices(app.db, { status }, page))).toBeLessThan(200)
+    const next = await listInvoices(app.db, { status }, page)
+    expect(next.items[0]!.invoiceId < first.items.at(-1)!.invoiceId).toBe(true)
+  },
+)
+
+test('invoices since a day are read from that day on', async () => {
+  const from = day(stored - 10)
+  expect((await listInvoices(app.db, { status: 'paid', from }, { limit: 20 })).items).toHaveLength(10)
+  expect(await rowsRead(() => listInvoices(app.db, { from }, { limit: 100 }))).toBeLessThan(400)
+})
+
+test('a day of the book is compared by reading that day, wherever it lies', async () => {
+  for (const n of [50, stored / 2, stored - 60]) {
+    const [from, to] = [day(n), day(n + 24)]
+    let compared = 0
+    const read = await rowsRead(async () => {
+      compared = (await reconcilePayments(app, from, to)).compared
+    })
+    expect(compared).toBe(24)
+    expect(read).toBeLessThan(500)
+  }
+})
+
+test('a page of upcoming retries reads about a page, near and far', async () => {
+  const until = new Date(now.getTime() + 5 * 366 * 86_400_000)
+  let page: { limit: number; cursor?: string } = { limit: 5 }
+  const seen: string[] = []
+  for (let n = 0; n < 4; n++) {
+    expect(await rowsRead(() => listUpcoming(app, { until }, page))).toBeLessThan(300)
+    const found = await listUpcoming(app, { until }, page)
+    seen.push(...found.items.map(({ invoiceId }) => invoiceId!))
+    page = { limit: 5, cursor: found.nextCursor! }
+  }
+  expect(new Set(seen).size).toBe(20)
+})

@@ -1,0 +1,4 @@
+import { eraseCard, eraseSettle } from './pairs/erasures.ts'
+import { provePairs } from './prove-pairs.ts'
+
+provePairs([eraseSettle, eraseCard])

@@ -1,0 +1,88 @@
+import { finishMethodChange } from '../../../src/billing/subscriptions/change-payment-method.ts'
+import { endSubscription } from '../../../src/billing/subscriptions/end-subscription.ts'
+import { eraseAccount } from '../../../src/billing/subscriptions/erase-account.ts'
+import { takeUpPayment } from '../../../src/billing/subscriptions/take-up-payments.ts'
+import type { Facts } from '../invariants.ts'
+import { endsOf, type Pair, unless } from '../pair.ts'
+import type { Actor, Stage } from '../stage.ts'
+import { beginCardChange, cancel } from './renewals.ts'
+
+const erase = async ({ app }: Actor, accountId: string) => {
+  await eraseAccount(app, accountId, 'test')
+  return 'erased'
+}
+
+function cardsAreGone(facts: Facts): string[] {
+  return unless(
+    facts.methods.every(({ state }) => state === 'dropped'),
+    'a card outlives the erasure',
+  )
+}
+
+export const eraseSettle: Pair = {
+  name: 'erase-settle',
+  fact: 'an account is erased beside the end of a doubt about its last charge: the money goes back and no card stays',
+  async open(stage) {
+    const accountId = stage.newAccount()
+    const { subscriptionId, paymentId } = await stage.subscribeInDoubt(accountId, true)
+    // Its own lookup finds nothing out yet.
+    const silent = { ...stage.actors.A, app: { ...stage.app, provider: unanswering(stage) } }
+    await cancel(silent, subscriptionId)
+    await stage.app.pool.query(`update billing.subscription set cancel_note = 'words' where id = $1`, [
+      subscriptionId,
+    ])
+    await stage.passTime()
+    return {
+      accountId,
+      A: async ({ app }) => {
+        await takeUpPayment(app, paymentId)
+        return 'settled'
+      },
+      B: (actor) => erase(actor, accountId),
+      check: (run, facts) => [
+        ...unless(
+          endsOf<string>(run, String).join() === 'settled,erased',
+          endsOf<string>(run, String).join(),
+        ),
+        ...cardsAreGone(facts),
+      ],
+    }
+  },
+}
+
+function unanswering(stage: Stage) {
+  return { ...stage.app.provider, findPayment: async () => ({ kind: 'unknown' as const }) }
+}
+
+export const eraseCard: Pair = {
+  name: 'erase-card',
+  fact: 'an account is erased beside a card that was offered before its subscription ended: no card stays',
+  async open(stage) {
+    const accountId = stage.newAccount()
+    const { subscriptionId } = await stage.subscribe(accountId)
+    const methodId = await beginCardChange(stage.app, subscriptionId)
+    const now = stage.app.clock()
+    await stage.app.db
+      .transaction()
+      .execute((tx) => endSubscription(tx, subscriptionId, { code: 'requested', at: now, now }))
+    return {
+      accountId,
+      A: (actor) => finishMethodChange(actor.app, methodId),
+      B: (actor) => erase(actor, accountId),
+      check: (run, facts) => {
+        const [changed, erased] = endsOf<{ status: number } | string>(run, (value) =>
+          typeof value === 'string' ? value : String(value.status),
+        )
+        return [
+          // Dropped by the erasure it has no reason of its own to tell.
+          ...unless(
+            changed === 'already_canceled' || changed === 'provider_error',
+            `the card was answered ${changed}`,
+          ),
+          ...unless(erased === 'erased', `the erasure was answered ${erased}`),
+          ...cardsAreGone(facts),
+        ]
+      },
+    }
+  },
+}
