@@ -12,6 +12,18 @@ export async function openSlowProvider(target: string, delayMs: number) {
     /** Whether the answer to a call is lost on its way. */
     losesAnswer: (_call: ProviderCall) => false,
   }
+  const lostAccounts = new Set<string>()
+  const accountOf = new Map<string, string>()
+
+  const isLost = (call: ProviderCall): boolean => {
+    const { account_id, reference } = (call.body === '' ? {} : JSON.parse(call.body)) as Record<
+      string,
+      string
+    >
+    if (account_id !== undefined && reference !== undefined) accountOf.set(reference, account_id)
+    const account = accountOf.get(reference ?? call.what.split('/').at(-1)!)
+    return state.losesAnswer(call) || (account !== undefined && lostAccounts.has(account))
+  }
 
   async function pass(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = []
@@ -27,22 +39,34 @@ export async function openSlowProvider(target: string, delayMs: number) {
       ...(body.length > 0 && { body }),
     })
     const text = await answer.text()
-    if (state.losesAnswer(call)) request.socket.destroy()
+    if (isLost(call)) request.socket.destroy()
     else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
   }
 
   const server = createServer((request, response) => {
     pass(request, response).catch(() => request.socket.destroy())
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const listen = (port: number) => new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  await listen(0)
+  const { port } = server.address() as AddressInfo
+  const hangUp = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve())
+      server.closeAllConnections()
+    })
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     calls,
     state,
     charges: () => calls.filter(({ what }) => what === 'POST /v1/charges'),
-    close() {
-      server.closeAllConnections()
-      server.close()
+    /** Loses every answer about an account's charges, lookups too, until they are found again. */
+    lose(accountId: string) {
+      lostAccounts.add(accountId)
+      return { found: () => void lostAccounts.delete(accountId) }
     },
+    /** From now on nobody listens there. */
+    hangUp,
+    listenAgain: () => listen(port),
+    close: () => void hangUp(),
   }
 }
