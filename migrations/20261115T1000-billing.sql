@@ -248,7 +248,9 @@ create table billing.payment (
 ) with (fillfactor = 70);
 create unique index payment_one_open on billing.payment (invoice_id) where status in ('sending', 'unknown');
 create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not stray;
-create index payment_look on billing.payment (look_at) where status in ('sending', 'unknown');
+create index payment_look on billing.payment (look_at) where status in ('sending', 'unknown') and sent_at is not null;
+-- After an outage these are as many as in any wave, and nobody in doubt stands behind them.
+create index payment_unsent on billing.payment (look_at) where status in ('sending', 'unknown') and sent_at is null;
 create index payment_check on billing.payment (check_at) where status in ('sending', 'unknown') and check_at is not null;
 create index payment_unanswered on billing.payment (look_at) where status in ('sending', 'unknown') and unanswered;
 

@@ -78,7 +78,7 @@ export async function runTurn(appFor: (use: ProviderUse) => BillingApp, turn: Tu
 type Kind = {
   readonly turn: Turn
   readonly work: (app: BillingApp) => Promise<number>
-  /** Selects a row if there is anything to do, by an index. */
+  /** Selects a row if there is anything to do, by an index: the order keeps it from reading the table for want of one. */
   readonly due: (now: Date) => RawBuilder<unknown>
 }
 
@@ -87,41 +87,46 @@ const dueByClock: Readonly<Record<string, Kind>> = {
     turn: 'ends',
     work: endCanceled,
     due: (now) => sql`
-      select from billing.subscription
-      where status = 'canceling' and cancel_at <= ${now} and ${notFailed('cancellations', sql.ref('id'))}
+      (select from billing.subscription
+       where status = 'canceling' and cancel_at <= ${now} and ${notFailed('cancellations', sql.ref('id'))}
+       order by cancel_at limit 1)
       union all ${failed('cancellations')}`,
   },
   trials_ended: {
     turn: 'ends',
     work: endTrials,
     due: (now) => sql`
-      select from billing.subscription
-      where status = 'trialing' and payment_method_id is null and next_billing_at <= ${now}
-        and ${notFailed('trials_ended', sql.ref('id'))}
+      (select from billing.subscription
+       where status = 'trialing' and payment_method_id is null and next_billing_at <= ${now}
+         and ${notFailed('trials_ended', sql.ref('id'))}
+       order by next_billing_at limit 1)
       union all ${failed('trials_ended')}`,
   },
   renewals: {
     turn: 'renewals',
     work: renewDueSubscriptions,
     due: (now) => sql`
-      select from billing.subscription
-      where status in ('active', 'trialing') and next_billing_at <= ${now} and ${notFailed('renewals', sql.ref('id'))}
+      (select from billing.subscription
+       where status in ('active', 'trialing') and next_billing_at <= ${now} and ${notFailed('renewals', sql.ref('id'))}
+       order by next_billing_at limit 1)
       union all ${failed('renewals')}`,
   },
   retries: {
     turn: 'retries',
     work: retryDueInvoices,
     due: (now) => sql`
-      select from billing.invoice
-      where due_at <= ${now} and dunning = 'retry' and ${notFailed('retries', sql.ref('subscription_id'))}
+      (select from billing.invoice
+       where due_at <= ${now} and dunning = 'retry' and ${notFailed('retries', sql.ref('subscription_id'))}
+       order by due_at limit 1)
       union all ${failed('retries')}`,
   },
   given_up: {
     turn: 'ends',
     work: endUnpaid,
     due: (now) => sql`
-      select from billing.invoice
-      where due_at <= ${now} and dunning = 'give_up' and ${notFailed('given_up', sql.ref('subscription_id'))}
+      (select from billing.invoice
+       where due_at <= ${now} and dunning = 'give_up' and ${notFailed('given_up', sql.ref('subscription_id'))}
+       order by due_at limit 1)
       union all ${failed('given_up')}`,
   },
 }
@@ -170,9 +175,10 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
 }
 
 function dueAttempts(now: Date, which: RawBuilder<unknown>): RawBuilder<unknown> {
+  const open = sql`select from billing.payment where status in ('sending', 'unknown') and ${which}`
   return sql`
-    select from billing.payment
-    where status in ('sending', 'unknown') and (look_at <= statement_timestamp() or check_at <= ${now}) and ${which}`
+    (${open} and look_at <= statement_timestamp() order by look_at limit 1)
+    union all (${open} and check_at <= ${now} order by check_at limit 1)`
 }
 
 /** Rows that failed in this sweep and are to be tried again. */

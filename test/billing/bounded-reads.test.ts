@@ -1,7 +1,9 @@
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { BillingApp } from '../../src/billing/app.ts'
+import { listDueTurns } from '../../src/billing/due.ts'
 import { listInvoices } from '../../src/billing/invoices/invoice-rows.ts'
+import { leaseAttempts } from '../../src/billing/payments/payment-rows.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
 import { listUpcoming } from '../../src/billing/subscriptions/list-upcoming.ts'
 import { reconcilePayments } from '../../src/billing/subscriptions/reconcile-payments.ts'
@@ -130,6 +132,21 @@ test('a day of the book is compared by reading that day, wherever it lies', asyn
     expect(compared).toBe(24)
     expect(read).toBeLessThan(500)
   }
+})
+
+test('one attempt in doubt is found among ten thousand that were never sent, and a few of those among all of them', async () => {
+  await pool.query(
+    `insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id,
+       amount, currency, status, created_at, sent_at, look_at)
+     select p.id || 'u', p.id || 'u', 2, p.invoice_id, p.subscription_id, p.account_id, 'pm', 9900, 'KRW', 'sending', p.created_at,
+       case when n = 5000 then now() end, now() - n * interval '1 second'
+     from (select *, row_number() over (order by id) as n from billing.payment where status = 'succeeded') p`,
+  )
+  await pool.query('vacuum analyze billing.payment')
+  const claim = (sent: boolean) => leaseAttempts(app.db, { dueBy: now, limit: 8, sent }, 60_000)
+  expect(await rowsRead(() => claim(true))).toBeLessThan(100)
+  expect(await rowsRead(() => claim(false))).toBeLessThan(200)
+  expect(await rowsRead(() => listDueTurns(app))).toBeLessThan(200)
 })
 
 test('a page of upcoming retries reads about a page, near and far', async () => {

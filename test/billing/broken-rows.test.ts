@@ -56,6 +56,8 @@ test.each(Object.keys(spoilings))(
     expect(again!.nextTryAt.getTime() - Date.now()).toBeGreaterThan(15_000)
     await world.advanceTo('2026-05-05T09:00:00+09:00')
     expect(await paid()).toBe(148)
+    // Others were due meanwhile, and its wait was not over.
+    expect(await failures()).toMatchObject([{ failures: 2 }])
   },
 )
 
