@@ -318,13 +318,52 @@ describe('after a crash', () => {
 })
 
 describe.skipIf(!root)('as root', () => {
-  test('PostgreSQL runs as nobody, from within the data dir, which stays closed to others', async () => {
+  test('PostgreSQL runs as an account that nobody has, from within the data dir, which stays closed to others', async () => {
     await open()
     const status = await readFile(`/proc/${await getPostmasterPid()}/status`, 'utf8')
-    expect(status).toMatch(/^Uid:\s65534\s65534/m)
+    const uid = Number(/^Uid:\s(\d+)/m.exec(status)?.[1])
+    expect(uid).toBeGreaterThan(1_000)
+    expect(await readFile('/etc/passwd', 'utf8')).not.toMatch(new RegExp(`^[^:]*:[^:]*:${uid}:`, 'm'))
     expect(status).toMatch(/^Groups:\s*$/m)
-    expect((await stat(join(dataDir, 'pgdata'))).uid).toBe(65534)
+    for (const name of await readdir(join(dataDir, 'pgdata'), { recursive: true }))
+      expect([name, (await lstat(join(dataDir, 'pgdata', name))).uid]).toEqual([name, uid])
     expect((await stat(dataDir)).mode & 0o777).toBe(0o710)
+  })
+
+  test('no process of another account, nobody’s either, may touch its files or signal it', async () => {
+    const database = await open()
+    const { pid, pgdata } = { pid: await getPostmasterPid(), pgdata: join(dataDir, 'pgdata') }
+    const tries = [
+      `cat ${pgdata}/PG_VERSION`,
+      `echo 'host all all all trust' >> ${pgdata}/pg_hba.conf`,
+      `ls ${pgdata}`,
+      `ls ${dataDir}`,
+      `kill -HUP ${pid}`,
+      `cat /proc/${pid}/environ`,
+    ]
+    for (const attempt of tries) {
+      const child = spawn('/bin/sh', ['-c', attempt], { ...nobody, cwd: '/', stdio: 'ignore' })
+      const [code] = await once(child, 'exit')
+      expect([attempt, code === 0]).toEqual([attempt, false])
+    }
+    expect(await query(database, 'select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('a data dir that an earlier start made as nobody is handed over, and keeps its rows', async () => {
+    const first = await open()
+    await query(first, 'create table paid as select 1 as id')
+    await first.close()
+    const pgdata = join(dataDir, 'pgdata')
+    for (const name of ['', ...(await readdir(pgdata, { recursive: true }))])
+      await chown(join(pgdata, name), nobody.uid, nobody.gid)
+    await chown(dataDir, 0, nobody.gid)
+
+    const second = await open()
+    expect(await query(second, 'select id from paid')).toEqual([{ id: 1 }])
+    const status = await readFile(`/proc/${await getPostmasterPid()}/status`, 'utf8')
+    expect(status).not.toMatch(/^Uid:\s65534/m)
+    expect((await stat(pgdata)).uid).not.toBe(nobody.uid)
+    expect((await stat(dataDir)).gid).not.toBe(nobody.gid)
   })
 
   test('neither the environment nor the working folder of the service reach PostgreSQL', async () => {

@@ -1,17 +1,22 @@
 import { execFile } from 'node:child_process'
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { inventAccount, isInvented } from './own-account.ts'
 
 /** The account PostgreSQL runs under. It refuses root, so for root this is somebody else. */
 export type Account = { readonly uid: number; readonly gid: number }
 
 /**
- * The owner of an existing cluster, else of the data dir, as long as that is not root; else `nobody`, an account
- * that every system has and that owns nothing.
+ * The owner of an existing cluster, else of the data dir, as long as that is not root; else an account of the cluster's
+ * own that nobody has: as a known one, say `nobody`, any other process of that one could read and change the database.
  */
-export async function chooseAccount(dataDir: string, pgdata: string | null): Promise<Account> {
+export async function chooseAccount(dataDir: string, pgdata: string): Promise<Account> {
   if (!isRoot()) return { uid: process.getuid!(), gid: process.getgid!() }
-  const owner = (pgdata && (await ownerOf(pgdata))) || (await ownerOf(dataDir))
-  return owner && owner.uid !== 0 ? owner : findNobody()
+  const owner = (await ownerOf(pgdata)) ?? (await ownerOf(dataDir))
+  if (owner && owner.uid !== 0) return owner
+  // A folder that was made ready for an account, by this start or by one that was interrupted, is used by that one.
+  const invited = await ownerOf(dirname(pgdata))
+  return invited && isInvented(invited.gid) ? { uid: invited.gid, gid: invited.gid } : inventAccount()
 }
 
 export function isRoot(): boolean {
@@ -51,10 +56,4 @@ export function runAs(account: Account, file: string, args: readonly string[], i
 /** Asks the system itself, as the account: parents, groups, access lists and mounts all have a say. */
 export async function canEnter(account: Account, folder: string): Promise<boolean> {
   return (await runAs(account, '/bin/sh', ['-c', 'test -x "$1"', 'sh', folder])).ok
-}
-
-async function findNobody(): Promise<Account> {
-  const passwd = await readFile('/etc/passwd', 'utf8').catch(() => '')
-  const [, , uid, gid] = (/^nobody:.*$/m.exec(passwd)?.[0] ?? '').split(':')
-  return uid && gid ? { uid: Number(uid) >>> 0, gid: Number(gid) >>> 0 } : { uid: 65534, gid: 65534 }
 }

@@ -3,6 +3,7 @@ import { chown, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/prom
 import { basename, dirname, join } from 'node:path'
 import { type Account, isRoot, runAs } from './account.ts'
 import type { Cluster } from './cluster.ts'
+import { copyTo, findMaker, hasAccount } from './own-account.ts'
 
 /** The role the service signs in with, and its database. The role owns the database and is no superuser. */
 export const databaseOwner = 'rankledger'
@@ -15,16 +16,32 @@ export async function createCluster(cluster: Cluster, durable: boolean): Promise
   const parent = dirname(cluster.pgdata)
   await removeLeftovers(parent)
   const workshop = join(parent, `${draftPrefix}${randomBytes(4).toString('hex')}`)
-  await makeFolderFor(cluster.account, workshop)
+  const maker = await chooseMaker(cluster.account)
+  await makeFolderFor(maker, workshop)
   try {
     const draft = join(workshop, basename(cluster.pgdata))
-    await initialise(cluster, draft, workshop, durable)
-    await createDatabase(cluster, draft)
-    await rename(draft, cluster.pgdata)
+    const handsOver = maker.uid !== cluster.account.uid
+    await initialise({ ...cluster, account: maker }, draft, workshop, durable && !handsOver)
+    await createDatabase({ ...cluster, account: maker }, draft)
+    const made = handsOver ? await handOver(cluster.account, draft, durable) : draft
+    await rename(made, cluster.pgdata)
     await syncFolder(parent)
   } finally {
     await rm(workshop, { recursive: true, force: true })
   }
+}
+
+/** The account itself if it has a name, which `initdb` insists on. */
+async function chooseMaker(account: Account): Promise<Account> {
+  return isRoot() && !(await hasAccount(account.uid)) ? findMaker(account) : account
+}
+
+async function handOver(account: Account, draft: string, durable: boolean): Promise<string> {
+  const copy = `${draft}-copy`
+  // From here on the maker cannot even enter.
+  await chown(dirname(draft), 0, 0)
+  await copyTo(account, draft, copy, durable)
+  return copy
 }
 
 const draftPrefix = 'pgdata-draft-'

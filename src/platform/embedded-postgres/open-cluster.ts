@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { chown, readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { chooseAccount, isRoot, ownerOf } from './account.ts'
 import { type PlatformPackage, prepareBinaries } from './binaries.ts'
@@ -7,6 +7,8 @@ import type { Cluster } from './cluster.ts'
 import { type ClusterRecord, findRecord, recordPath, writeRecord } from './cluster-record.ts'
 import { createCluster } from './create-cluster.ts'
 import { chooseFolder } from './data-dir.ts'
+import { giveTo, hasAccount, inventAccount } from './own-account.ts'
+import { findPostmaster } from './postmaster.ts'
 
 type Options = {
   readonly platformPackage: PlatformPackage
@@ -18,8 +20,9 @@ type Options = {
 export async function openCluster(dataDir: string, options: Options): Promise<Cluster> {
   const record = (await findRecord(dataDir)) ?? (await beginRecord(dataDir, options.warn))
   const pgdata = resolve(dataDir, record.pgdata)
-  const account = await chooseAccount(dataDir, pgdata)
   await refuseAnothersFiles(pgdata)
+  await takeFromKnownAccount(dataDir, pgdata)
+  const account = await chooseAccount(dataDir, pgdata)
   const version = await findVersion(pgdata)
   if (version === null && record.created) throw new Error(missing(dataDir, pgdata))
   if (version !== null && version !== '18') throw new Error(madeByAnotherVersion(pgdata, version))
@@ -32,7 +35,8 @@ export async function openCluster(dataDir: string, options: Options): Promise<Cl
 }
 
 async function beginRecord(dataDir: string, warn: Options['warn']): Promise<ClusterRecord> {
-  const folder = await chooseFolder(dataDir, await chooseAccount(dataDir, null), warn)
+  const account = await chooseAccount(dataDir, join(dataDir, 'pgdata'))
+  const folder = await chooseFolder(dataDir, account, warn)
   const pgdata = join(folder, 'pgdata')
   // Files without their record have a password nobody knows. They may matter to someone, so they are not touched.
   if (await findVersion(pgdata)) throw new Error(recordMissing(dataDir, pgdata))
@@ -51,6 +55,21 @@ async function findVersion(pgdata: string): Promise<string | null> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
     throw error
   }
+}
+
+/**
+ * Files in a data dir of root's belong to an account that nobody else has. Those that an earlier release made as `nobody`,
+ * or whose number was given to somebody since, are handed over while no server has them open.
+ */
+async function takeFromKnownAccount(dataDir: string, pgdata: string): Promise<void> {
+  if (!isRoot()) return
+  const [owner, housed] = [await ownerOf(pgdata), await ownerOf(dataDir)]
+  if (!owner || owner.uid === 0 || housed?.uid !== 0 || !(await hasAccount(owner.uid))) return
+  if (await findPostmaster(pgdata)) return
+  const account = await inventAccount()
+  const folder = dirname(pgdata)
+  if ((await ownerOf(folder))?.gid === owner.gid) await chown(folder, 0, account.gid)
+  await giveTo(account, pgdata)
 }
 
 async function refuseAnothersFiles(pgdata: string): Promise<void> {

@@ -79,7 +79,7 @@ const readyWithinMs = 300_000
  * the pid may belong to anyone, and PostgreSQL would refuse to start beside it: such a file is removed. Should
  * sessions of the old postmaster still run, PostgreSQL notices by their shared memory, without that file.
  */
-async function findPostmaster(pgdata: string): Promise<ProcessMark | null> {
+export async function findPostmaster(pgdata: string): Promise<ProcessMark | null> {
   const file = await readPidFile(pgdata)
   const found = file && (await findProcess(file.pid))
   if (!found) return null
