@@ -226,7 +226,14 @@ create table billing.payment (
   refunded           bigint not null default 0 check (refunded >= 0),
   refund_pending     bigint not null default 0 check (refund_pending >= 0),
   stray              boolean not null default false, -- money that pays for nothing and goes back in full
-  disputed           boolean not null default false,
+  settled_by_hand    bigint not null default 0,      -- of unmatched money: put right elsewhere
+  dispute_status     text check (dispute_status in ('open', 'won', 'lost')),
+  dispute_amount     bigint check (dispute_amount > 0),
+  dispute_opened_at  timestamptz,
+  dispute_closed_at  timestamptz,
+  dispute_lost       bigint not null default 0 check (dispute_lost >= 0),     -- what a lost one took, as the ledger has it
+  dispute_postings   integer not null default 0,     -- transfers posted for it so far; numbers the next one
+  disputed           boolean not null generated always as (coalesce(dispute_status <> 'won', false)) stored,
   created_at         timestamptz not null,
   sent_at            timestamptz,                    -- service time of the first send; null: certainly not sent yet
   settled_at         timestamptz,
@@ -244,8 +251,14 @@ create table billing.payment (
   check (captured in (0, amount)),
   check (refunded + refund_pending <= captured),
   check ((status in ('sending', 'unknown')) = (settled_at is null)),
-  check ((status in ('sending', 'unknown')) = (look_at is not null))
+  check ((status in ('sending', 'unknown')) = (look_at is not null)),
+  check ((dispute_status is null) = (dispute_opened_at is null) and (dispute_status is null) = (dispute_amount is null))
 ) with (fillfactor = 70);
+-- Money that pays for nothing and has not gone back, however it was tried; small, because most goes back at once.
+create index payment_unmatched on billing.payment (id)
+  where stray and captured <> refunded + settled_by_hand + dispute_lost;
+create index payment_dispute_open on billing.payment (id) where dispute_status = 'open';
+create index payment_by_time on billing.payment (created_at);
 create unique index payment_one_open on billing.payment (invoice_id) where status in ('sending', 'unknown');
 create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not stray;
 create index payment_look on billing.payment (look_at) where status in ('sending', 'unknown') and sent_at is not null;
@@ -302,6 +315,17 @@ create table billing.provider_probe (
   next_at   timestamptz not null
 );
 
+-- Unmatched money that an operator gave back by other means, or that was otherwise put right.
+create table billing.unmatched_settlement (
+  payment_id  text not null references billing.payment,
+  n           integer not null check (n >= 1),       -- almost always 1; a refund that bounces later may need another
+  amount      bigint not null check (amount <> 0),   -- negative: of what went back twice, one was recovered
+  note        text,                                  -- the operator's words; erasable
+  actor       text not null,
+  at          timestamptz not null,
+  primary key (payment_id, n)
+);
+
 -- Double entry: every transfer moves money between books and sums to zero.
 create table billing.ledger_transfer (
   id           bigint generated always as identity primary key,
@@ -314,7 +338,7 @@ create index ledger_transfer_by_time on billing.ledger_transfer (occurred_at);
 
 create table billing.ledger_entry (
   transfer_id  bigint not null references billing.ledger_transfer,
-  book         text not null check (book in ('provider', 'revenue', 'refunds', 'unclaimed')),
+  book         text not null check (book in ('provider', 'revenue', 'refunds', 'unclaimed', 'disputes', 'settlements')),
   amount       bigint not null check (amount <> 0),  -- a debit is positive
   primary key (transfer_id, book)
 );

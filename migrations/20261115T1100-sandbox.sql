@@ -16,11 +16,18 @@ create table sandbox.payment (
   status           text not null check (status in ('paid', 'declined')),
   decline_code     text check ((decline_code is null) = (status = 'paid')),
   amount_refunded  bigint not null default 0 check (amount_refunded between 0 and amount),
-  disputed_at      timestamptz,
+  dispute_status     text check (dispute_status in ('open', 'won', 'lost')),
+  dispute_amount     bigint check (dispute_amount > 0),
+  dispute_opened_at  timestamptz,
+  dispute_closed_at  timestamptz,
   created_at       timestamptz not null,       -- service time
-  unique (reference, copy)
+  changed_at       timestamptz not null,       -- service time of the last thing that happened to it
+  unique (reference, copy),
+  check ((dispute_status is null) = (dispute_opened_at is null) and (dispute_status is null) = (dispute_amount is null)),
+  check (coalesce(dispute_status in ('won', 'lost'), false) = (dispute_closed_at is not null))
 );
 create index payment_by_time on sandbox.payment (created_at, id);
+create index payment_by_change on sandbox.payment (changed_at, id);
 create index payment_paid_by_account on sandbox.payment (account_id) where status = 'paid';
 
 create table sandbox.refund (
@@ -102,7 +109,13 @@ language sql stable as $$
       from sandbox.refund as r
       where r.payment_id = p.id
     ),
-    'disputed', p.disputed_at is not null,
+    'disputed', coalesce(p.dispute_status <> 'won', false),
+    'dispute', case when p.dispute_status is not null then json_build_object(
+      'status', p.dispute_status,
+      'amount', p.dispute_amount,
+      'opened_at', sandbox.render_instant(p.dispute_opened_at),
+      'closed_at', sandbox.render_instant(p.dispute_closed_at)
+    ) end,
     'livemode', false,
     'created_at', sandbox.render_instant(p.created_at)
   )
@@ -190,12 +203,12 @@ begin
   end if;
 
   insert into sandbox.payment
-    (id, reference, copy, account_id, billing_key, amount, currency, description, status, decline_code, created_at)
+    (id, reference, copy, account_id, billing_key, amount, currency, description, status, decline_code, created_at, changed_at)
   values (
     new_id, reference_text,
     case when may_repeat then (select count(*) from sandbox.payment where reference = reference_text) else 0 end,
     account, card, amount_minor, currency_code, description_text,
-    case when declined_as is null then 'paid' else 'declined' end, declined_as, service_now
+    case when declined_as is null then 'paid' else 'declined' end, declined_as, service_now, service_now
   )
   on conflict (reference, copy) do nothing
   returning * into paid;
@@ -250,7 +263,7 @@ begin
   outcome := case
     when paid.id is null then 'payment_not_found'
     when paid.status <> 'paid' then 'payment_not_paid'
-    when paid.disputed_at is not null then 'disputed'
+    when paid.dispute_status <> 'won' then 'disputed'
     when not may_repeat and exists (select from sandbox.refund where reference = reference_text) then 'duplicate'
     when expected_remaining <> paid.amount - paid.amount_refunded then 'remaining_differs'
     when paid.amount = paid.amount_refunded then 'nothing_left'
@@ -270,7 +283,7 @@ begin
   )
   returning * into made;
   if made.status = 'succeeded' then
-    update sandbox.payment set amount_refunded = amount_refunded + amount_minor where id = paid.id;
+    update sandbox.payment set amount_refunded = amount_refunded + amount_minor, changed_at = service_now where id = paid.id;
     perform sandbox.notify(
       event_id, 'payment.refunded', paid.reference, reference_text, service_now, copies, delay);
     http_status := 200;
@@ -284,20 +297,30 @@ begin
   where k.key = key_text;
 end $$;
 
--- The cardholder's bank takes the payment into dispute.
-create function sandbox.dispute(payment_name text, service_now timestamptz, event_id text) returns json
+-- The cardholder's bank takes the payment into dispute, or decides one. Null: there is no such payment, or no such dispute.
+create function sandbox.dispute(
+  payment_name text, new_status text, disputed_amount bigint, service_now timestamptz, event_id text
+) returns json
 language plpgsql as $$
 declare
   paid sandbox.payment;
 begin
   update sandbox.payment as p
-  set disputed_at = coalesce(p.disputed_at, service_now)
+  set dispute_status = new_status,
+      dispute_amount = coalesce(p.dispute_amount, disputed_amount, p.amount - p.amount_refunded),
+      dispute_opened_at = coalesce(p.dispute_opened_at, service_now),
+      dispute_closed_at = case when new_status = 'open' then null else service_now end,
+      changed_at = service_now
   where p.id = (select f.id from sandbox.find_payment(payment_name) as f) and p.status = 'paid'
+    and (new_status = 'open' and p.dispute_status is null and p.amount > p.amount_refunded
+         or new_status <> 'open' and p.dispute_status = 'open')
   returning p.* into paid;
   if not found then
     return null;
   end if;
-  perform sandbox.notify(event_id, 'payment.disputed', paid.reference, null, service_now, 1, interval '0');
+  perform sandbox.notify(
+    event_id, case new_status when 'open' then 'payment.disputed' else 'payment.dispute_closed' end,
+    paid.reference, null, service_now, 1, interval '0');
   return sandbox.render_payment(paid);
 end $$;
 
@@ -314,7 +337,7 @@ begin
   if not found then
     return null;
   end if;
-  update sandbox.payment as p set amount_refunded = p.amount_refunded - returned.amount
+  update sandbox.payment as p set amount_refunded = p.amount_refunded - returned.amount, changed_at = service_now
   where p.id = returned.payment_id
   returning p.* into paid;
   perform sandbox.notify(event_id, 'refund.failed', paid.reference, reference_text, service_now, 1, interval '0');

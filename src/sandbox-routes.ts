@@ -1,10 +1,11 @@
 import Type from 'typebox'
 import { openFetchJson } from './platform/fetch-json.ts'
-import { envelope, page, success } from './platform/http/answers.ts'
+import { envelope, nullable, page, success } from './platform/http/answers.ts'
 import type { Http } from './platform/http/http.ts'
 import { pageQuery } from './platform/page.ts'
 import { refusalsOf } from './platform/refusal.ts'
 import { parseInstant, renderInstant } from './platform/time.ts'
+import { Dispute } from './sandbox/admin-routes.ts'
 import { Faults } from './sandbox/faults.ts'
 
 const Payment = Type.Object({
@@ -16,6 +17,7 @@ const Payment = Type.Object({
   currency: Type.String(),
   status: Type.String({ description: 'paid or declined' }),
   amount_refunded: Type.Integer(),
+  dispute: nullable(Type.Object({ status: Type.String(), amount: Type.Integer() })),
   created_at: Type.String(),
 })
 
@@ -23,6 +25,11 @@ type ProviderPayment = { created_at: string } & Record<string, unknown>
 
 const refuse = refusalsOf({
   provider_unavailable: ['unavailable', 'The sandbox provider does not answer just now.'],
+  payment_not_found: ['not_found', 'The sandbox provider has no payment with this reference.'],
+  dispute_not_possible: [
+    'conflict',
+    'This payment cannot be disputed now, or has no open dispute to be decided.',
+  ],
   invalid_cursor: ['malformed', 'This cursor was not made by this list; start without one.'],
 })
 
@@ -33,6 +40,9 @@ export function sandboxRoutes(http: Http, provider: { providerUrl: string; timeZ
   // Any key opens the sandbox.
   const headers = { authorization: 'Bearer sandbox' }
 
+  const shown = (payment: ProviderPayment) =>
+    ({ ...payment, created_at: renderInstant(parseInstant(payment.created_at)!, timeZone) }) as never
+
   const ask = async <T>(method: 'GET' | 'POST', path: string, body?: unknown): Promise<T> => {
     const answer = await fetchJson({
       method,
@@ -42,6 +52,8 @@ export function sandboxRoutes(http: Http, provider: { providerUrl: string; timeZ
     })
     if (answer.kind === 'answered' && answer.status === 200) return answer.body as T
     if (answer.kind === 'answered' && answer.status === 400) throw refuse('invalid_cursor')
+    if (answer.kind === 'answered' && answer.status === 404) throw refuse('payment_not_found')
+    if (answer.kind === 'answered' && answer.status === 409) throw refuse('dispute_not_possible')
     throw refuse('provider_unavailable', { headers: { 'retry-after': '1' } })
   }
 
@@ -61,13 +73,9 @@ export function sandboxRoutes(http: Http, provider: { providerUrl: string; timeZ
       const query = new URLSearchParams({ limit: String(limit), ...(cursor !== undefined && { cursor }) })
       const book = await ask<{ payments: ProviderPayment[]; next_cursor: string | null }>(
         'GET',
-        `/admin/payments?${query}`,
+        `/__sandbox/payments?${query}`,
       )
-      const payments = book.payments.map((payment) => ({
-        ...payment,
-        created_at: renderInstant(parseInstant(payment.created_at)!, timeZone),
-      }))
-      return envelope({ payments: payments as never[], next_cursor: book.next_cursor })
+      return envelope({ payments: book.payments.map(shown), next_cursor: book.next_cursor })
     },
   )
 
@@ -82,7 +90,24 @@ export function sandboxRoutes(http: Http, provider: { providerUrl: string; timeZ
         response: { 200: success(Type.Object({ faults: Faults })) },
       },
     },
-    async (request) => envelope({ faults: await ask<Faults>('POST', '/admin/faults', request.body) }),
+    async (request) => envelope({ faults: await ask<Faults>('POST', '/__sandbox/faults', request.body) }),
+  )
+
+  http.post(
+    '/api/sandbox/provider/disputes',
+    {
+      config: { access: 'admin' },
+      schema: {
+        summary: 'Dispute a payment at the sandbox provider, or have the bank decide an open dispute',
+        tags: ['sandbox'],
+        body: Dispute,
+        response: { 200: success(Payment) },
+      },
+    },
+    async (request) => {
+      const payment = await ask<ProviderPayment>('POST', '/__sandbox/disputes', request.body)
+      return envelope(shown(payment))
+    },
   )
   http.addHook('onClose', async () => fetchJson.close())
 }

@@ -1,5 +1,6 @@
 import type { App } from './app.ts'
 import { overdueSeconds } from './billing/due.ts'
+import { measureUnmatched } from './billing/refunds/unmatched-rows.ts'
 import { countSweepFailures } from './billing/sweep-failures.ts'
 import { readVitals } from './billing/vitals.ts'
 import { countAlarms } from './platform/alarm.ts'
@@ -59,6 +60,9 @@ async function lookAtBilling({ metrics, billing }: App): Promise<void> {
     metrics.unmatchedPayments.set({ currency }, payments)
     metrics.unmatchedAmount.set({ currency }, Number(amount))
   }
+  const stuck = await measureUnmatched(billing.db, billing.clock())
+  for (const [reason, count] of Object.entries(stuck.counts)) metrics.unmatchedMoney.set({ reason }, count)
+  metrics.unmatchedMoneyAge.set(stuck.oldestSeconds)
   metrics.sweepFailures.reset()
   for (const [sweep, count] of Object.entries(await countSweepFailures(billing.db)))
     metrics.sweepFailures.set({ sweep }, count)

@@ -444,6 +444,11 @@ async function sandbox(): Promise<void> {
   await show('GET', '/api/sandbox/clock')
   await show('POST', '/api/sandbox/clock', { advance_by: 'P1M' })
   say("### The provider's own book, and its faults")
-  await show('GET', '/api/sandbox/provider/payments?limit=1')
+  const book = await show('GET', '/api/sandbox/provider/payments?limit=1')
   await show('POST', '/api/sandbox/provider/faults', {})
+  say('### Disputes', '', 'The bank opens one; `status: "won"` or `"lost"` decides it.')
+  await show('POST', '/api/sandbox/provider/disputes', {
+    reference: book.payments[0].reference,
+    status: 'open',
+  })
 }

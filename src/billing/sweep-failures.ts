@@ -3,7 +3,6 @@ import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
 import { troubleOf } from '../platform/database-errors.ts'
 import { StaleWorker } from '../platform/worker-lease.ts'
 import type { BillingApp, BillingDb, BillingTx } from './app.ts'
-import type { BillingTables } from './tables.ts'
 
 /** The regular looks for due rows that work on many rows, each of which may be broken in its own way. */
 export type Sweep =
@@ -166,7 +165,7 @@ export async function noteFailure(
       returning next_try_at`.execute(tx)
     await putOff(tx, sweep, subject, noted.rows[0]!.next_try_at)
     const note = `The sweep "${sweep}" fails on it (${reason}). Put the row right; it is tried again by itself, ever more rarely.`
-    await raiseAlarm<BillingTables>(tx, { kind: 'sweep_failed', subject, note }, now)
+    await raiseAlarm(tx, { kind: 'sweep_failed', subject, note }, now)
   })
 }
 

@@ -1,4 +1,4 @@
-import type { Generated } from 'kysely'
+import type { Generated, GeneratedAlways } from 'kysely'
 import type { AuditTables } from '../platform/audit-rows.ts'
 import type { IdempotencyTables } from '../platform/idempotency.ts'
 import type { Currency } from './money.ts'
@@ -115,7 +115,14 @@ export type BillingTables = SharedTables & {
     refunded: Generated<bigint>
     refund_pending: Generated<bigint>
     stray: Generated<boolean>
-    disputed: Generated<boolean>
+    settled_by_hand: Generated<bigint>
+    dispute_status: Generated<'open' | 'won' | 'lost' | null>
+    dispute_amount: Generated<bigint | null>
+    dispute_opened_at: Generated<Date | null>
+    dispute_closed_at: Generated<Date | null>
+    dispute_lost: Generated<bigint>
+    dispute_postings: Generated<number>
+    disputed: GeneratedAlways<boolean>
     created_at: Date
     sent_at: Date | null
     settled_at: Date | null
@@ -161,6 +168,14 @@ export type BillingTables = SharedTables & {
     resend_since: Date | null
   }
   'billing.provider_probe': { provider: string; next_at: Date }
+  'billing.unmatched_settlement': {
+    payment_id: string
+    n: number
+    amount: bigint
+    note: string | null
+    actor: string
+    at: Date
+  }
   'billing.ledger_transfer': {
     id: Generated<bigint>
     cause: string
@@ -194,5 +209,8 @@ export type BillingTables = SharedTables & {
   'billing.charging_stop': { provider: string; stopped_at: Date; cause: string }
 }
 
-/** Where money can be: at the provider, earned, given back, or taken for nothing and owed to whom it came from. */
-export type Book = 'provider' | 'revenue' | 'refunds' | 'unclaimed'
+/**
+ * Where money can be: at the provider, earned, given back, taken for nothing and owed to whom it came from, lost in a
+ * dispute, or paid by hand from elsewhere to settle what was owed.
+ */
+export type Book = 'provider' | 'revenue' | 'refunds' | 'unclaimed' | 'disputes' | 'settlements'

@@ -15,24 +15,33 @@ import {
   withApp,
 } from './command.ts'
 import { openProgress } from './progress.ts'
+import { unmatched } from './unmatched.ts'
 
 export const backlog: Command = {
   summary: 'Charge or waive invoices that an outage left behind',
   usage: `rankledger backlog list [--json]
 rankledger backlog charge INVOICE_ID… | --all [--json]
 rankledger backlog void INVOICE_ID… | --all [--json]
+rankledger backlog unmatched list [--json]
+rankledger backlog unmatched retry PAYMENT_ID… | --all [--json]
+rankledger backlog unmatched settle PAYMENT_ID --note TEXT [--json]
 
 After an outage the newest missed periods are charged by themselves and older ones are held, because nobody likes three
 charges in one minute. \`charge\` collects them now; one that is declined stays held and starts no dunning. \`void\` waives
-them. Exit 1 if any of them could not be charged or voided.`,
+them. Exit 1 if any of them could not be charged or voided.
+
+Unmatched money was taken and pays for nothing, and its refund was declined, disputed or came back. \`unmatched retry\` asks
+the provider once more to give it back; \`unmatched settle\` books it as put right by hand, once you have done that.`,
 
   async run([verb, ...args]) {
+    if (verb === 'unmatched') return unmatched(args)
     const { values, positionals } = parseFlags(args, {
       all: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     })
     if (verb === 'list') return withApp('backlog', (app) => list(app, values.json))
-    if (verb !== 'charge' && verb !== 'void') throw new UsageError('Say what to do: list, charge or void.')
+    if (verb !== 'charge' && verb !== 'void')
+      throw new UsageError('Say what to do: list, charge, void or unmatched.')
     if (values.all === positionals.length > 0)
       throw new UsageError(`Name the invoices to ${verb}, or give --all.`)
     return withApp('backlog', async (app) => {

@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
 import { findChargingStop, liftChargingStop } from '../billing/charging-stop.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
+import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
 import { listSweepFailures } from '../billing/sweep-failures.ts'
 import { listUnknown, listWaitingWebhooks } from '../billing/vitals.ts'
@@ -99,6 +100,7 @@ async function status(app: App, asJson: boolean): Promise<number> {
     })),
     webhooks: inbox,
     unsettled: await countUnsettled(billing),
+    unmatched_money: await unmatchedOf(app),
     overdue_seconds: await overdueSeconds(billing),
     charging_stopped: stop
       ? { cause: stop.cause, at: renderInstant(stop.stoppedAt, app.config.timeZone) }
@@ -113,6 +115,10 @@ async function status(app: App, asJson: boolean): Promise<number> {
     print(`Jobs          ${queue.waiting} waiting, ${queue.dead} dead`)
     print(`Webhooks      ${inbox.waiting} waiting, ${inbox.failed} failed`)
     print(`Unsettled     ${found.unsettled} charges and refunds`)
+    if (found.unmatched_money.payments > 0)
+      print(
+        `UNMATCHED     ${found.unmatched_money.payments} payments that pay for nothing did not go back; see \`rankledger backlog unmatched list\``,
+      )
     const late = Object.entries(found.overdue_seconds).filter(([, seconds]) => seconds > 0)
     print(
       `Overdue       ${late.map(([kind, seconds]) => `${kind} ${Math.round(seconds)} s`).join(', ') || 'nothing'}`,
@@ -128,6 +134,12 @@ async function status(app: App, asJson: boolean): Promise<number> {
     if (stop) print(`CHARGING IS STOPPED (${stop.cause}); look why, then \`rankledger db resume-charging\`.`)
   }
   return 0
+}
+
+async function unmatchedOf(app: App) {
+  const { counts, oldestSeconds } = await measureUnmatched(app.billing.db, app.clock())
+  const payments = Object.values(counts).reduce((sum, count) => sum + count, 0)
+  return { payments, oldest_seconds: Math.round(oldestSeconds), ...counts }
 }
 
 async function alarms(app: App, asJson: boolean): Promise<number> {

@@ -20,24 +20,29 @@ import { openProgress } from './progress.ts'
 
 export const reconcile: Command = {
   summary: "Compare the provider's book with ours, and repair what can be",
-  usage: `rankledger reconcile --from INSTANT --to INSTANT [--json]
+  usage: `rankledger reconcile --from INSTANT --to INSTANT [--after REFERENCE] [--json]
 
 INSTANT is ISO 8601 with an offset (2026-11-01T00:00:00+09:00) or a day (2026-11-01, which begins at midnight UTC). What
-the provider knows and we missed is recorded; what still differs is listed, and the exit code is then 1.`,
+the provider knows and we missed is recorded, also what happened in that time to older payments: refunds made by hand,
+disputes, refunds that came back. What still differs is listed, and so is money that pays for nothing and did not go back;
+the exit code is then 1. Where the provider cannot list by change, older payments are looked up one by one; --after goes on
+where such a run was stopped.`,
 
   async run(args) {
     const { values } = parseFlags(args, {
       from: { type: 'string' },
       to: { type: 'string' },
+      after: { type: 'string' },
       json: { type: 'boolean', default: false },
     })
     const [from, to] = [readInstant('--from', values.from), readInstant('--to', values.to)]
     if (from >= to) throw new UsageError('--from must be before --to.')
     return withApp('reconcile', async (app) => {
       const progress = openProgress('Payments compared', null)
-      const found = await reconcilePayments(app.billing, from, to, (done) => progress.show(done)).catch(
-        explain,
-      )
+      const found = await reconcilePayments(app.billing, from, to, {
+        ...(values.after !== undefined && { after: values.after }),
+        onProgress: (done, last) => progress.show(done, `at ${last}`),
+      }).catch(explain)
       progress.end()
       if (values.json) printJson(jsonOf(found))
       else report(found)

@@ -1,5 +1,4 @@
-import { sql } from 'kysely'
-import type { Db } from './db.ts'
+import { type QueryExecutorProvider, sql } from 'kysely'
 
 /**
  * Something only a person can put right. It is seen in the log, the metrics and `rankledger db alarms` until the code
@@ -15,8 +14,8 @@ export type Alarm = {
 }
 
 /** Raises an alarm, or counts it once more. The note says what to do, without secrets or personal data. */
-export async function raiseAlarm<T>(
-  db: Db<T>,
+export async function raiseAlarm(
+  db: QueryExecutorProvider,
   alarm: Pick<Alarm, 'kind' | 'subject' | 'note'>,
   now: Date,
 ): Promise<void> {
@@ -28,28 +27,28 @@ export async function raiseAlarm<T>(
 }
 
 /** False: there was no such alarm. */
-export async function clearAlarm<T>(db: Db<T>, kind: string, subject: string): Promise<boolean> {
+export async function clearAlarm(db: QueryExecutorProvider, kind: string, subject: string): Promise<boolean> {
   const cleared = await sql`
     delete from platform.alarm where kind = ${kind} and subject = ${subject} returning kind`.execute(db)
   return cleared.rows.length > 0
 }
 
 /** Newest first. */
-export async function listAlarms<T>(db: Db<T>, limit: number): Promise<Alarm[]> {
+export async function listAlarms(db: QueryExecutorProvider, limit: number): Promise<Alarm[]> {
   const found = await sql<Alarm>`
     select kind, subject, note, raised_at as "raisedAt", last_at as "lastAt", count
     from platform.alarm order by raised_at desc, kind, subject limit ${limit}`.execute(db)
   return found.rows
 }
 
-export async function countAlarms<T>(db: Db<T>): Promise<Record<string, number>> {
+export async function countAlarms(db: QueryExecutorProvider): Promise<Record<string, number>> {
   const found = await sql<{ kind: string; count: number }>`
     select kind, count(*)::int as count from platform.alarm group by kind order by kind`.execute(db)
   return Object.fromEntries(found.rows.map(({ kind, count }) => [kind, count]))
 }
 
 /** Takes the alarms that nobody has written to a log so far; each is given to one caller only. */
-export async function claimUnlogged<T>(db: Db<T>): Promise<{ kind: string; subject: string }[]> {
+export async function claimUnlogged(db: QueryExecutorProvider): Promise<{ kind: string; subject: string }[]> {
   const claimed = await sql<{ kind: string; subject: string }>`
     update platform.alarm set logged = true where not logged returning kind, subject`.execute(db)
   return claimed.rows

@@ -155,6 +155,17 @@ export function openMetrics() {
       labelNames: ['version', 'node'] as const,
       registers,
     }),
+    unmatchedMoney: new Gauge({
+      name: 'rankledger_unmatched_money',
+      help: 'Payments whose money pays for nothing and did not go back, by reason; alert above 0',
+      labelNames: ['reason'] as const,
+      registers,
+    }),
+    unmatchedMoneyAge: new Gauge({
+      name: 'rankledger_unmatched_money_oldest_seconds',
+      help: 'Age of the oldest money that pays for nothing and did not go back',
+      registers,
+    }),
     overdue: new Gauge({
       name: 'rankledger_overdue_seconds',
       help: 'Age of the oldest work that is due and not done, by kind; alert above 900',

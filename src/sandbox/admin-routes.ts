@@ -1,25 +1,48 @@
 import Type from 'typebox'
 import type { Http } from '../platform/http/http.ts'
 import { limitOf, pageOf, pageQuery } from '../platform/page.ts'
+import { parseInstant } from '../platform/time.ts'
 import { type Desk, requireKey } from './desk.ts'
 import { Faults } from './faults.ts'
 import { readPlace } from './place.ts'
 import { refuse } from './refusals.ts'
 
-/** What a provider's own staff can do: look into the book, and make things go wrong. */
+const strict = { additionalProperties: false }
+const common = { onRequest: requireKey }
+
+/** A dispute is opened, and later won or lost by the merchant. */
+export const Dispute = Type.Object(
+  {
+    reference: Type.String({ minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' }),
+    status: Type.Union([Type.Literal('open'), Type.Literal('won'), Type.Literal('lost')]),
+    amount: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: Number.MAX_SAFE_INTEGER,
+        description: 'What is disputed; all that remains unless said',
+      }),
+    ),
+  },
+  strict,
+)
+
+/** What a provider's own staff can do: look into the book, decide disputes, turn its clock, and make things go wrong. */
 export function adminRoutes(http: Http, desk: Desk): void {
-  const common = { onRequest: requireKey }
+  // `/__sandbox` is what every simulator of a provider offers; `/admin` is this one's own name for the same.
+  for (const prefix of ['/admin', '/__sandbox']) staffRoutes(http, desk, prefix)
+}
 
-  http.get('/admin/faults', common, () => desk.faults.inForce())
+function staffRoutes(http: Http, desk: Desk, prefix: string): void {
+  http.get(`${prefix}/faults`, common, () => desk.faults.inForce())
 
-  http.post('/admin/faults', { ...common, schema: { body: Faults } }, async (request) => {
+  http.post(`${prefix}/faults`, { ...common, schema: { body: Faults } }, async (request) => {
     await desk.faults.set(request.body)
     return request.body
   })
 
   http.get(
-    '/admin/payments',
-    { ...common, schema: { querystring: Type.Object(pageQuery, { additionalProperties: false }) } },
+    `${prefix}/payments`,
+    { ...common, schema: { querystring: Type.Object(pageQuery, strict) } },
     async (request) => {
       const limit = limitOf(request.query)
       const rows = await desk.book.listNewestFirst(readPlace(request.query), limit + 1)
@@ -28,17 +51,40 @@ export function adminRoutes(http: Http, desk: Desk): void {
     },
   )
 
+  http.post(`${prefix}/disputes`, { ...common, schema: { body: Dispute } }, async (request) => {
+    const { reference, status, amount } = request.body
+    if (!(await desk.book.find(reference))) throw refuse('charge_not_found')
+    const payment = await desk.notifyAfter(desk.book.dispute(reference, status, amount, await desk.now()))
+    if (!payment) throw refuse('dispute_not_possible')
+    return payment
+  })
+
   const named = { ...common, schema: { params: Type.Object({ name: Type.String() }) } }
 
-  http.post('/admin/charges/:name/dispute', named, async (request) => {
-    const payment = await desk.notifyAfter(desk.book.dispute(request.params.name, await desk.now()))
+  http.post(`${prefix}/charges/:name/dispute`, named, async (request) => {
+    const { name } = request.params
+    const payment = await desk.notifyAfter(desk.book.dispute(name, 'open', undefined, await desk.now()))
     if (!payment) throw refuse('charge_not_found')
     return payment
   })
 
-  http.post('/admin/refunds/:name/fail', named, async (request) => {
+  http.post(`${prefix}/refunds/:name/fail`, named, async (request) => {
     const payment = await desk.notifyAfter(desk.book.failRefund(request.params.name, await desk.now()))
     if (!payment) throw refuse('refund_not_found')
     return payment
   })
+
+  http.get(`${prefix}/clock`, common, async () => ({ now: (await desk.now()).toISOString() }))
+
+  http.post(
+    `${prefix}/clock`,
+    { ...common, schema: { body: Type.Object({ advance_to: Type.String({ maxLength: 64 }) }, strict) } },
+    async (request) => {
+      const target = parseInstant(request.body.advance_to)
+      if (!target) throw refuse('invalid_instant')
+      if (target < (await desk.now())) throw refuse('clock_backwards')
+      await desk.moveClock(target)
+      return { now: (await desk.now()).toISOString() }
+    },
+  )
 }

@@ -120,19 +120,21 @@ export function openBook(pool: pg.Pool) {
       return rows[0]
     },
 
+    /** By the time each was asked for, or by the time at which something last happened to it. */
     async listOldestFirst(
+      by: 'created' | 'changed',
       from: Date,
       to: Date,
       after: readonly string[] | undefined,
       limit: number,
     ): Promise<ListedPayment[]> {
       const { rows } = await pool.query<ListedPayment>({
-        name: 'sandbox-list',
-        text: `select sandbox.render_payment(p) as payment, p.created_at::text as at, p.id
+        name: `sandbox-list-${by}`,
+        text: `select sandbox.render_payment(p) as payment, p.${by}_at::text as at, p.id
                from sandbox.payment as p
-               where p.created_at >= $1 and p.created_at < $2
-                 and ($3::timestamptz is null or (p.created_at, p.id) > ($3, $4))
-               order by p.created_at, p.id limit $5`,
+               where p.${by}_at >= $1 and p.${by}_at < $2
+                 and ($3::timestamptz is null or (p.${by}_at, p.id) > ($3, $4))
+               order by p.${by}_at, p.id limit $5`,
         values: [from, to, after?.[0], after?.[1] ?? '', limit],
       })
       return rows
@@ -150,9 +152,16 @@ export function openBook(pool: pg.Pool) {
       return rows
     },
 
-    async dispute(payment: string, now: Date): Promise<unknown> {
-      const { rows } = await pool.query('select sandbox.dispute($1, $2, $3) as payment', [
+    async dispute(
+      payment: string,
+      status: 'open' | 'won' | 'lost',
+      amount: number | undefined,
+      now: Date,
+    ): Promise<unknown> {
+      const { rows } = await pool.query('select sandbox.dispute($1, $2, $3, $4, $5) as payment', [
         payment,
+        status,
+        amount ?? null,
         now,
         newId('whk_'),
       ])

@@ -46,6 +46,8 @@ const Listing = Type.Object(
   {
     from: Type.String(),
     to: Type.String(),
+    /** Which time of theirs lies between: when they were asked for, or when something last happened to them. */
+    by: Type.Optional(Type.Union([Type.Literal('created'), Type.Literal('changed')])),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
     cursor: Type.Optional(Type.String({ maxLength: 512 })),
   },
@@ -271,8 +273,14 @@ function shownOf({ brand, last4, expires }: TestCard) {
 }
 
 async function listCharges(desk: Desk, query: Static<typeof Listing>) {
-  const { from, to, limit = 100 } = query
-  const rows = await desk.book.listOldestFirst(instantOf(from), instantOf(to), readPlace(query), limit + 1)
+  const { from, to, by = 'created', limit = 100 } = query
+  const rows = await desk.book.listOldestFirst(
+    by,
+    instantOf(from),
+    instantOf(to),
+    readPlace(query),
+    limit + 1,
+  )
   const { items, nextCursor } = pageOf(rows, limit, ({ at, id }) => [at, id])
   return { charges: items.map(({ payment }) => payment), next_cursor: nextCursor }
 }

@@ -8,6 +8,7 @@ export type Desk = {
   readonly book: Book
   readonly faults: FaultDesk
   readonly now: () => Promise<Date>
+  readonly moveClock: (instant: Date) => Promise<void>
   readonly keyWindowMs: number
   readonly closing: AbortSignal
   /** Has the notifier look as soon as an entry that may be news is in the book. */

@@ -17,6 +17,8 @@ export const refuse = refusalsOf({
   remaining_differs: ['conflict', 'What remains of this charge is not what you expect; look it up.'],
   already_refunded: ['conflict', 'This charge was given back in full.'],
   amount_exceeds_remaining: ['impossible', 'The amount is more than what remains of this charge.'],
+  dispute_not_possible: ['conflict', 'This charge cannot be disputed now, or has no open dispute to decide.'],
+  clock_backwards: ['malformed', 'Time only goes forward; name a later instant.'],
   refund_not_found: ['not_found', 'There is no such refund that succeeded.'],
   invalid_instant: ['malformed', 'Give instants in ISO 8601 with an offset.'],
   invalid_cursor: ['malformed', 'This cursor was not made by this list; start without one.'],

@@ -54,6 +54,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     book,
     faults: openFaultDesk(pool),
     now: freshTime(clock),
+    moveClock: (instant) => clock.moveTo(instant),
     keyWindowMs,
     closing: closing.signal,
     notifyAfter: (entry) => entry.finally(notifier.wake),

@@ -47,7 +47,7 @@ describe('the provider’s book against ours', () => {
     await world.subscribe('disputed')
     const [refunded, disputed] = [await paymentOf('refunded'), await paymentOf('disputed')]
     world.script.book.get(refunded)!.refunds.push({ reference: null, amount: won(400n), status: 'succeeded' })
-    world.script.book.get(disputed)!.disputed = true
+    world.script.dispute(disputed, 'open', new Date('2026-03-06T00:00:00Z'))
     const found = await reconcile()
     expect(kinds(found.repaired)).toEqual([
       ['refunded', refunded],
@@ -100,11 +100,57 @@ describe('the provider’s book against ours', () => {
     await expect(reconcile()).rejects.toThrow(BookUnreadable)
   })
 
+  test('what happens after 40 days to an older payment is found', async () => {
+    for (const account of ['by_hand', 'lost', 'bounced', 'quiet']) await world.subscribe(account)
+    const [byHand, lost, bounced] = [
+      await paymentOf('by_hand'),
+      await paymentOf('lost'),
+      await paymentOf('bounced'),
+    ]
+    const invoice = (await world.invoices('bounced'))[0]
+    await world.post('/refund', { invoice_id: invoice.invoice_id, amount: 500 })
+    world.skipTo('2026-04-14T09:00:00+09:00')
+    world.script.book.get(byHand)!.refunds.push({ reference: null, amount: won(400n), status: 'succeeded' })
+    world.script.book.get(bounced)!.refunds[0]!.status = 'failed'
+    world.script.dispute(lost, 'open', new Date('2026-04-10T00:00:00Z'))
+    world.script.dispute(lost, 'lost', new Date('2026-04-12T00:00:00Z'))
+    world.script.provider.listPayments = async () => ({ kind: 'page', payments: [], next: null })
+
+    const april = [new Date('2026-04-01'), new Date('2026-05-01')] as const
+    const found = await reconcilePayments(world.app, ...april)
+    expect(kinds(found.repaired).sort()).toEqual(
+      [
+        ['refunded', byHand],
+        ['disputed', lost],
+        ['refunded', bounced],
+      ].sort(),
+    )
+    expect(found.differences).toEqual([])
+    expect(await world.books()).toEqual({
+      provider: 4 * 9900 - 400 - 9900,
+      revenue: -4 * 9900,
+      refunds: 400,
+      disputes: 9900,
+    })
+    expect(await reconcilePayments(world.app, ...april)).toMatchObject({ repaired: [], differences: [] })
+    expect(await checkLedger(world.app.db)).toMatchObject({ faults: [] })
+  })
+
+  test('older payments that a stopped run has seen are not looked up again', async () => {
+    for (const account of ['a', 'b', 'c']) await world.subscribe(account)
+    world.script.provider.listPayments = async () => ({ kind: 'page', payments: [], next: null })
+    const seen: string[] = []
+    const april = [new Date('2026-04-01'), new Date('2026-05-01')] as const
+    await reconcilePayments(world.app, ...april, { onProgress: (_, last) => void seen.push(last) })
+    expect(seen).toHaveLength(3)
+    expect((await reconcilePayments(world.app, ...april, { after: seen[1]! })).compared).toBe(1)
+  })
+
   test('only the time asked for is compared', async () => {
     await world.subscribe('acct')
     world.script.provider.listPayments = async () => ({ kind: 'page', payments: [], next: null })
     expect(
-      (await reconcilePayments(world.app, new Date('2026-04-01'), new Date('2026-05-01'))).compared,
+      (await reconcilePayments(world.app, new Date('2025-04-01'), new Date('2025-05-01'))).compared,
     ).toBe(0)
     expect((await reconcile()).compared).toBe(1)
   })

@@ -111,7 +111,7 @@ test('a refund that fails later is taken back by a new transfer; one made elsewh
   expect(await world.books()).toEqual({ provider: 9900, revenue: -9900, refunds: 0 })
 
   record.refunds.push({ reference: null, amount: { minor: 300n, currency: 'KRW' }, status: 'succeeded' })
-  record.disputed = true
+  world.script.dispute(record.reference, 'open', new Date())
   await settleFromProvider(world.app, record.reference)
   await settleFromProvider(world.app, record.reference)
   expect((await world.get(`/invoices/${invoiceId}`)).data).toMatchObject({

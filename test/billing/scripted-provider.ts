@@ -48,7 +48,7 @@ type Record_ = {
   status: 'paid' | 'declined' | 'pending'
   code: DeclineCode | null
   refunds: { reference: string | null; amount: Money; status: 'succeeded' | 'pending' | 'failed' }[]
-  disputed: boolean
+  dispute: { status: 'open' | 'won' | 'lost'; amount: Money; openedAt: Date; closedAt: Date | null } | null
 }
 
 /**
@@ -109,7 +109,7 @@ export function scriptedProvider() {
         status: code === null ? 'paid' : 'declined',
         code,
         refunds: [],
-        disputed: false,
+        dispute: null,
       }
       book.set(request.key, record)
       await hooks.afterCharge(request)
@@ -168,6 +168,8 @@ export function scriptedProvider() {
         next: null,
       }
     },
+    // It cannot tell what changed, so whatever may have is looked up.
+    listChanges: null,
     verifyWebhook: () => undefined,
     readWebhook: () => ({ type: 'none', reference: null, live: false }),
   }
@@ -188,11 +190,21 @@ export function scriptedProvider() {
       if (code === null) declines.delete(billingKey)
       else declines.set(billingKey, code)
     },
-    /** What it has taken and not given back, per currency. */
+    /** The bank takes a payment into dispute, or decides. */
+    dispute(reference: string, status: 'open' | 'won' | 'lost', at: Date, minor?: bigint) {
+      const record = book.get(reference)!
+      const amount = record.dispute?.amount ?? {
+        minor: minor ?? record.amount.minor - refundedOf(record),
+        currency: record.amount.currency,
+      }
+      const openedAt = record.dispute?.openedAt ?? at
+      record.dispute = { status, amount, openedAt, closedAt: status === 'open' ? null : at }
+    },
+    /** What it has taken and neither given back nor lost to the bank, per currency. */
     balance(currency: Currency): bigint {
       return [...book.values()]
         .filter((record) => record.status === 'paid' && record.amount.currency === currency)
-        .reduce((sum, record) => sum + record.amount.minor - refundedOf(record), 0n)
+        .reduce((sum, record) => sum + record.amount.minor - refundedOf(record) - lostOf(record), 0n)
     },
   }
 }
@@ -204,6 +216,10 @@ function refundedOf(record: Record_): bigint {
   )
 }
 
+function lostOf({ dispute }: Record_): bigint {
+  return dispute?.status === 'lost' ? dispute.amount.minor : 0n
+}
+
 function paymentOf(record: Record_, card: Card): ProviderPayment {
   return {
     reference: record.reference,
@@ -213,7 +229,7 @@ function paymentOf(record: Record_, card: Card): ProviderPayment {
     amount: record.amount,
     refunded: { minor: refundedOf(record), currency: record.amount.currency },
     refunds: record.refunds.map((refund) => ({ ...refund })),
-    disputed: record.disputed,
+    dispute: record.dispute,
     card: { ...card },
     at: new Date(),
   }

@@ -372,7 +372,7 @@ describe('what becomes of them', () => {
     await world.subscribe('acct')
     const { id: paymentId } = await paymentOf('acct')
     const id = await tell(paymentId, 'payment.disputed')
-    world.script.book.get(paymentId)!.disputed = true
+    world.script.dispute(paymentId, 'open', new Date())
     world.script.state.silent = true
     const waits: number[] = []
     for (let round = 0; (await statusOf(id)) === 'waiting'; round++) {

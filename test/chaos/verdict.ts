@@ -65,7 +65,6 @@ async function readBook(query: Query): Promise<BookCharge[]> {
     currency: 'KRW' | 'USD'
     status: 'paid' | 'declined'
     decline_code: BookCharge['code']
-    disputed_at: Date | null
     created_at: Date
     asked_at: Date | null
   }>(
@@ -95,7 +94,7 @@ async function readBook(query: Query): Promise<BookCharge[]> {
     // The clock was turned while its request was on the way, further than a provider keeps a key.
     late: charge.asked_at !== null && charge.created_at.getTime() >= charge.asked_at.getTime() + keyWindowMs,
     refunds: refundsOf.get(charge.id) ?? [],
-    disputed: charge.disputed_at !== null,
+    dispute: null,
   }))
 }
 

@@ -237,7 +237,7 @@ async function bookFaults(service: Service, before: string): Promise<string[]> {
   const after = await providersBook(service)
   const now = app.clock().getTime()
   const [from, to] = [new Date(now - 86_400_000), new Date(now + 86_400_000)]
-  const { repaired, differences } = await reconcilePayments(app.billing, from, to, () => {})
+  const { repaired, differences } = await reconcilePayments(app.billing, from, to)
   const { faults } = await checkLedger(app.billing.db)
   const { rows: repeated } = await app.pool.query<{ what: string }>(`
     select format('%s of %s told %s times', type, about, count(*)) as what

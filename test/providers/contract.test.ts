@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Money } from '../../src/billing/money.ts'
 import type {
   ChargeRequest,
+  PaymentListing,
   Provider,
   ProviderPayment,
   RefundRequest,
@@ -22,7 +23,7 @@ type Simulated = {
   now(): Date
   /** The simulator's own word on the money it took for a reference. */
   taken(reference: string): Promise<{ times: number; amount: bigint; refunded: bigint }>
-  dispute(reference: string): Promise<void>
+  dispute(reference: string, status: 'open' | 'won' | 'lost', amount?: number): Promise<void>
   failRefund(reference: string): Promise<void>
   sign(eventId: string, body: Buffer, secret: string, at: Date): Record<string, string>
   cards: {
@@ -52,8 +53,9 @@ const simulators: Record<string, () => Promise<Simulated>> = {
       },
       now: () => world.clock(),
       taken: world.taken,
-      async dispute(reference) {
-        expect((await world.ask('POST', `/admin/charges/${reference}/dispute`)).status).toBe(200)
+      async dispute(reference, status, amount) {
+        const body = { reference, status, ...(amount !== undefined && { amount }) }
+        expect((await world.ask('POST', '/__sandbox/disputes', { body })).status).toBe(200)
       },
       async failRefund(reference) {
         expect((await world.ask('POST', `/admin/refunds/${reference}/fail`)).status).toBe(200)
@@ -350,7 +352,7 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
       await simulated.advanceMs(1_000)
       const to = simulated.now()
       await pay()
-      expect(await listed(provider, from, to)).toEqual(made)
+      expect(await listed(provider.listPayments, from, to)).toEqual(made)
     })
   })
 
@@ -435,9 +437,44 @@ describe.each(Object.entries(simulators))('the adapter to %s', (_name, open) => 
 
     test('a disputed payment is not refunded, and the lookup says that it is disputed', async () => {
       const payment = await pay()
-      await simulated.dispute(payment.reference)
+      expect(payment.dispute).toBeNull()
+      await simulated.dispute(payment.reference, 'open', 4000)
       expect(await provider.refund(refundOf(payment, 100n))).toEqual({ kind: 'disputed' })
-      expect(await provider.findPayment(payment.reference)).toMatchObject({ payment: { disputed: true } })
+      expect(await provider.findPayment(payment.reference)).toMatchObject({
+        payment: {
+          dispute: { status: 'open', amount: won(4000n), openedAt: expect.any(Date), closedAt: null },
+        },
+      })
+    })
+
+    test('a dispute that was won leaves the payment refundable; a lost one does not', async () => {
+      const [kept, gone] = [await pay(), await pay()]
+      for (const { reference } of [kept, gone]) await simulated.dispute(reference, 'open')
+      await simulated.dispute(kept.reference, 'won')
+      await simulated.dispute(gone.reference, 'lost')
+      const dispute = { amount: won(9900n), openedAt: expect.any(Date), closedAt: expect.any(Date) }
+      expect(await provider.findPayment(kept.reference)).toMatchObject({
+        payment: { dispute: { status: 'won', ...dispute } },
+      })
+      expect(await provider.findPayment(gone.reference)).toMatchObject({
+        payment: { dispute: { status: 'lost', ...dispute } },
+      })
+      expect(await provider.refund(refundOf(kept, 100n))).toEqual({ kind: 'done' })
+      expect(await provider.refund(refundOf(gone, 100n))).toEqual({ kind: 'disputed' })
+    })
+
+    test('what happens later to an old payment is listed by when it happened', async () => {
+      if (!provider.listChanges) return
+      const [refunded, disputed, quiet] = [await pay(), await pay(), await pay()]
+      await simulated.advanceMs(40 * 86_400_000)
+      const from = simulated.now()
+      expect(await provider.refund(refundOf(refunded, 100n))).toEqual({ kind: 'done' })
+      await simulated.dispute(disputed.reference, 'open')
+      const to = new Date(simulated.now().getTime() + 1000)
+      const changed = await listed(provider.listChanges, from, to)
+      expect(changed).toEqual(expect.arrayContaining([refunded.reference, disputed.reference]))
+      expect(changed).not.toContain(quiet.reference)
+      expect(await listed(provider.listPayments, from, to)).not.toContain(refunded.reference)
     })
 
     test('a refund that fails later is found as failed, and its money counts as kept again', async () => {
@@ -541,11 +578,11 @@ function minus(date: Date, seconds: number): Date {
   return new Date(date.getTime() - seconds * 1000)
 }
 
-async function listed(provider: Provider, from: Date, to: Date): Promise<string[]> {
+async function listed(list: Provider['listPayments'], from: Date, to: Date): Promise<string[]> {
   const references: string[] = []
   let cursor: string | null = null
   do {
-    const listing = await provider.listPayments(from, to, cursor)
+    const listing: PaymentListing = await list(from, to, cursor)
     if (listing.kind !== 'page') throw new Error('the provider does not list its book')
     references.push(...listing.payments.map(({ reference }) => reference))
     cursor = listing.next

@@ -81,6 +81,7 @@ test("an admin reads the provider's own book, newest first, page by page", async
         currency: 'KRW',
         status: 'paid',
         amount_refunded: 0,
+        dispute: null,
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+\+09:00$/),
       })),
       next_cursor: expect.any(String),
@@ -91,6 +92,25 @@ test("an admin reads the provider's own book, newest first, page by page", async
     `/api/sandbox/provider/payments?limit=2&cursor=${first.body.data.next_cursor}`,
   )
   expect(rest.body.data).toMatchObject({ payments: [{ reference: 'pay_1' }], next_cursor: null })
+})
+
+test('an admin has a payment disputed, and the bank decide', async () => {
+  const dispute = (body: object) => ask('POST', '/api/sandbox/provider/disputes', body)
+  expect(await dispute({ reference: 'pay_1', status: 'won' })).toMatchObject({
+    status: 409,
+    body: { error: { code: 'dispute_not_possible' } },
+  })
+  expect((await dispute({ reference: 'pay_1', status: 'open', amount: 500 })).body.data).toMatchObject({
+    reference: 'pay_1',
+    dispute: { status: 'open', amount: 500 },
+  })
+  expect((await dispute({ reference: 'pay_1', status: 'lost' })).body.data).toMatchObject({
+    dispute: { status: 'lost', amount: 500 },
+  })
+  expect(await dispute({ reference: 'pay_nobody', status: 'open' })).toMatchObject({
+    status: 404,
+    body: { error: { code: 'payment_not_found' } },
+  })
 })
 
 test('faults are set whole, told back, and healed by an empty object', async () => {
@@ -104,6 +124,7 @@ test('faults are set whole, told back, and healed by an empty object', async () 
 test.each([
   ['POST', '/api/sandbox/provider/faults', { meteor: true }],
   ['POST', '/api/sandbox/provider/faults', { garbage_rate: '1' }],
+  ['POST', '/api/sandbox/provider/disputes', { reference: 'pay_1', status: 'settled' }],
   ['GET', '/api/sandbox/provider/payments?limit=0', undefined],
   ['GET', '/api/sandbox/provider/payments?cursor=bm9uZQ', undefined],
 ] as const)('%s %s %o is refused as malformed', async (method, url, body) => {

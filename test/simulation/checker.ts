@@ -14,7 +14,7 @@ import {
 import type { RequestEntry } from './history.ts'
 import { contactsAreTheNewest, erasureHolds, repeatsAgree, sealedOpens } from './judge-answers.ts'
 import { groupBy, sum } from './lists.ts'
-import { givenBack, last4Of as last4OfModel } from './model-provider.ts'
+import { givenBack, last4Of as last4OfModel, lostTo } from './model-provider.ts'
 
 export type Violation = { readonly invariant: string; readonly detail: string }
 
@@ -50,6 +50,8 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'a contact is the newest that was given': contactsAreTheNewest,
   'no charge after an accepted cancellation': cancellationHolds,
   'money that pays for nothing goes back': straysGoBack,
+  'unmatched money is never silent': unmatchedIsTold,
+  'a dispute is followed to its end, and a lost one is booked': disputesAreFollowed,
   'invoice numbers have no gap': numbersHaveNoGap,
   'retries keep their days': retriesKeepTheirDays,
   'the limiter is exact': limiterIsExact,
@@ -114,19 +116,26 @@ function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): s
       )
     const atProvider = sum(
       book.filter(({ status, amount }) => status === 'paid' && amount.currency === currency),
-      (charge) => charge.amount.minor - givenBack(charge),
+      (charge) => charge.amount.minor - givenBack(charge) - lostTo(charge),
     )
     const expected = {
       provider: atProvider,
       revenue: -sum(proper, ({ captured }) => captured),
       refunds: sum(proper, ({ refunded }) => refunded),
-      unclaimed: -sum(stray, ({ captured, refunded }) => captured - refunded),
+      unclaimed: -sum(stray, leftOf),
+      disputes: sum(proper, ({ dispute_lost }) => dispute_lost),
+      settlements: -sum(stray, ({ settled_by_hand }) => settled_by_hand),
     }
     for (const [name, amount] of Object.entries(expected))
       if (balance(name) !== amount)
         found.push(`book ${name} holds ${balance(name)} ${currency} instead of ${amount}`)
   }
   return found
+}
+
+/** What nobody has got back of money that pays for nothing. */
+function leftOf({ captured, refunded, settled_by_hand, dispute_lost }: Payment): bigint {
+  return captured - refunded - settled_by_hand - dispute_lost
 }
 
 function chargedOnce({ book, periods, payments, invoices, subscriptions, prices }: Facts): string[] {
@@ -514,6 +523,7 @@ function eventsOnce({ events, payments, refunds, subscriptions, invoices }: Fact
     'payment_method.dropped',
     'account.erased',
     'invoice.held',
+    'payment.settled_by_hand',
   ])
     repeatable.add(name)
   return [
@@ -597,7 +607,7 @@ function isAlone({ history }: Facts, entry: RequestEntry): boolean {
 function straysGoBack({ payments, refunds, invoices, book }: Facts): string[] {
   return payments
     .filter((payment) => payment.stray || isWithdrawn(invoices, payment))
-    .filter(({ captured, refunded }) => captured !== refunded)
+    .filter((payment) => leftOf(payment) > 0n)
     .filter(({ id }) => {
       const charge = book.find(({ reference }) => reference === id)
       const own = refunds.filter(({ payment_id }) => payment_id === id)
@@ -606,6 +616,43 @@ function straysGoBack({ payments, refunds, invoices, book }: Facts): string[] {
       return !refused && !bounced
     })
     .map(({ id, captured, refunded }) => `${id}: ${refunded} of ${captured}`)
+}
+
+/** Whatever of it did not go back is an alarm until it has, and nothing else is. */
+function unmatchedIsTold({ payments, alarms }: Facts): string[] {
+  const told = new Set(alarms.filter(({ kind }) => kind === 'unmatched_money').map(({ subject }) => subject))
+  const stuck = new Set(
+    payments
+      .filter((payment) => payment.stray && leftOf(payment) !== 0n && payment.refund_pending === 0n)
+      .map(({ id }) => id),
+  )
+  return [
+    ...[...stuck].filter((id) => !told.has(id)).map((id) => `${id} is stuck, and nobody is told`),
+    ...[...told].filter((id) => !stuck.has(id)).map((id) => `${id} is told of, and is not stuck`),
+  ]
+}
+
+function disputesAreFollowed({ book, payments, transfers }: Facts): string[] {
+  const found: string[] = []
+  for (const charge of book) {
+    const payment = payments.find(({ id }) => id === charge.reference)
+    if (!payment || charge.status !== 'paid') continue
+    const theirs = charge.dispute?.status ?? null
+    if (payment.dispute_status !== theirs)
+      found.push(`${payment.id}: its dispute is ${theirs}, we say ${payment.dispute_status}`)
+    const posted = -sum(
+      transfers.filter(({ cause, book: name }) => isDisputeOf(payment.id, cause) && name === 'provider'),
+      ({ amount }) => amount,
+    )
+    if (posted !== lostTo(charge))
+      found.push(`${payment.id}: ${lostTo(charge)} was lost to the bank, ${posted} was booked`)
+  }
+  return found
+}
+
+function isDisputeOf(paymentId: string, cause: string): boolean {
+  const [kind, id] = cause.split(':')
+  return (kind === 'dispute_lost' || kind === 'dispute_reversal') && id === paymentId
 }
 
 function isWithdrawn(invoices: readonly Invoice[], { invoice_id }: Payment): boolean {

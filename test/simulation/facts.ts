@@ -77,6 +77,9 @@ export type Payment = {
   refunded: bigint
   refund_pending: bigint
   stray: boolean
+  settled_by_hand: bigint
+  dispute_status: string | null
+  dispute_lost: bigint
   created_at: Date
   settled_at: Date | null
 }
@@ -141,6 +144,7 @@ export type Facts = Evidence & {
   readonly keptAnswers: readonly KeptAnswer[]
   readonly sealed: readonly Sealed[]
   readonly accounts: readonly { id: string; erased_at: Date | null }[]
+  readonly alarms: readonly { kind: string; subject: string }[]
   readonly jobs: number
 }
 
@@ -190,6 +194,7 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
     accounts: await query('select id, erased_at from billing.account'),
     keywords: await query('select display as keyword from batch.keyword'),
     plans: await query('select id, amount from billing.plan'),
+    alarms: await query('select kind, subject from platform.alarm'),
     jobs: jobs[0]!.count,
   }
 }

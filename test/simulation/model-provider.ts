@@ -62,7 +62,14 @@ export type BookCharge = {
   /** Its request took so long that we may have given it up meanwhile. */
   readonly late: boolean
   readonly refunds: BookRefund[]
-  disputed: boolean
+  dispute: BookDispute | null
+}
+
+export type BookDispute = {
+  readonly minor: bigint
+  readonly openedAt: number
+  status: 'open' | 'won' | 'lost'
+  closedAt: number | null
 }
 
 export type BookRefund = {
@@ -166,7 +173,7 @@ export function openModelProvider(setting: {
       code,
       late: options.late ?? false,
       refunds: [],
-      disputed: false,
+      dispute: null,
     }
     book.push(charge)
     keys.set(request.key, { at: now(), charge })
@@ -272,7 +279,7 @@ export function openModelProvider(setting: {
     if (fault === 'stall_before') await boundaries.stall()
     if (fault === 'stall_before' && isStale(request.key)) return { kind: 'unknown' }
     const taken = book.findLast((one) => one.reference === request.payment.reference)
-    if (taken?.disputed) return { kind: 'disputed' }
+    if (taken && isDisputed(taken)) return { kind: 'disputed' }
     if (fault === 'declined' && !keys.has(request.key)) keys.set(request.key, { at: now() })
     if (isRefused(request.key)) return { kind: 'declined' }
 
@@ -317,6 +324,7 @@ export function openModelProvider(setting: {
       return isNobody(billingKey) ? { kind: 'invalid' } : { kind: 'valid', card: cardOf(billingKey) }
     }),
     listPayments: async () => ({ kind: 'page', payments: book.map(paymentOf), next: null }),
+    listChanges: null,
     verifyWebhook: verifyStandardWebhook,
     readWebhook(body) {
       const { type, data } = body as { type: string; data: { reference: string } }
@@ -360,8 +368,14 @@ export function openModelProvider(setting: {
       notify('refund.failed', charge, true)
     },
     dispute(charge: BookCharge): void {
-      charge.disputed = true
+      const minor = charge.amount.minor - heldBack(charge)
+      charge.dispute = { minor, openedAt: now(), status: 'open', closedAt: null }
       notify('payment.disputed', charge, true)
+    },
+    /** The bank decides. */
+    decideDispute(charge: BookCharge, status: 'won' | 'lost'): void {
+      Object.assign(charge.dispute!, { status, closedAt: now() })
+      notify('payment.dispute_closed', charge, true)
     },
     leftOf: (charge: BookCharge): bigint => charge.amount.minor - heldBack(charge),
   }
@@ -375,6 +389,16 @@ export function openModelProvider(setting: {
 /** What is gone or promised back of a charge. */
 function heldBack(charge: BookCharge): bigint {
   return charge.refunds.reduce((sum, { status, minor }) => (status === 'failed' ? sum : sum + minor), 0n)
+}
+
+/** The bank has it, or decides who gets it. */
+export function isDisputed({ dispute }: BookCharge): boolean {
+  return dispute !== null && dispute.status !== 'won'
+}
+
+/** What the bank took for good. */
+export function lostTo({ dispute }: BookCharge): bigint {
+  return dispute?.status === 'lost' ? dispute.minor : 0n
 }
 
 /** What has gone back of a charge for certain. */
@@ -420,7 +444,12 @@ function paymentOf(charge: BookCharge): ProviderPayment {
       amount: { minor, currency },
       status,
     })),
-    disputed: charge.disputed,
+    dispute: charge.dispute && {
+      status: charge.dispute.status,
+      amount: { minor: charge.dispute.minor, currency },
+      openedAt: new Date(charge.dispute.openedAt),
+      closedAt: charge.dispute.closedAt === null ? null : new Date(charge.dispute.closedAt),
+    },
     card: charge.card,
     at: new Date(charge.at),
   }

@@ -53,6 +53,8 @@ export type SimulatedWorld = {
   race(first: Deed, second: Deed): Promise<void>
   asking(ask: Ask): Deed
   sweeping(): Deed
+  /** Something else that a process does, by a name for the history. */
+  working(what: string, work: Deed['work']): Deed
   delivering(notice: Notice, forged?: boolean): Deed
   /** Without a service, chance says which process does it. */
   do(deed: Deed, service?: Service): Promise<void>
@@ -164,15 +166,18 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     return deed
   }
 
-  const sweeping = (): Deed => ({
+  const working = (what: string, work: Deed['work']): Deed => ({
     begin: () => (ran) => {
-      note('sweep', ran)
+      note(what, ran)
     },
-    async work({ billing }) {
+    work,
+  })
+
+  const sweeping = () =>
+    working('sweep', async ({ billing }) => {
       await forgetOldKeys(billing.db, new Date(now))
       return runDue(billing)
-    },
-  })
+    })
 
   // How far the vault key's change has come: one process after the other is started anew, then all is sealed anew.
   const change = { from: 0, step: 0 }
@@ -296,6 +301,7 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     turnKeys,
     resealing: () => (change.step === resealAt ? resealing() : undefined),
     sweeping,
+    working,
     delivering,
     do: (deed, service = anyService()) => perform(deed, service),
     async ask(ask, service = anyService()) {

@@ -341,7 +341,7 @@ async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
        exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as guarded
      from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where c.relkind = 'r' and (n.nspname = 'billing' and c.relname <> 'installation'
-       or format('%I.%I', n.nspname, c.relname) in ('platform.idempotency_key', 'platform.rate_window', 'platform.secret',
+       or format('%I.%I', n.nspname, c.relname) in ('platform.idempotency_key', 'platform.rate_window', 'platform.alarm', 'platform.secret',
          'platform.vault_key', 'batch.keyword', 'graphile_worker._private_jobs'))
      order by 1`,
   )

@@ -1,5 +1,7 @@
+import { retryUnmatched, settleUnmatched } from '../../src/billing/refunds/settle-unmatched.ts'
 import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
+import { isDisputed } from './model-provider.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
 import type { plans, Service } from './stage.ts'
 
@@ -46,7 +48,9 @@ const weights = {
   decide: 3,
   refundByHand: 2,
   bounce: 2,
-  dispute: 0.5,
+  dispute: 2,
+  decideDispute: 3,
+  operate: 2,
   wait: 9,
   advance: 14,
   outage: 2,
@@ -93,7 +97,10 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
     case 'refundByHand':
     case 'bounce':
     case 'dispute':
+    case 'decideDispute':
       return actAtProvider(world, what)
+    case 'operate':
+      return operate(world)
     case 'wait':
       return world.pass(world.random.pick([1, 2, 5, 12, 15, 30, 60]) * second)
     case 'advance':
@@ -266,13 +273,39 @@ async function deliverSome(world: SimulatedWorld): Promise<void> {
   for (const notice of batch) await world.do(world.delivering(notice))
 }
 
-function actAtProvider(world: SimulatedWorld, what: 'refundByHand' | 'bounce' | 'dispute'): void {
+/** An operator looks after money that pays for nothing and did not go back. */
+async function operate(world: SimulatedWorld): Promise<void> {
+  const stuck = await findOne(
+    world,
+    `select subject as id, null::timestamptz as at from platform.alarm where kind = 'unmatched_money'
+     order by raised_at, subject limit 1`,
+  )
+  if (!stuck) return
+  const byHand = world.random.chance(0.3)
+  await world.do(
+    world.working(byHand ? 'settle unmatched' : 'retry unmatched', ({ billing }) =>
+      byHand
+        ? settleUnmatched(billing, stuck.id, 'paid back by hand', 'operator')
+        : retryUnmatched(billing, stuck.id, 'operator'),
+    ),
+  )
+}
+
+function actAtProvider(
+  world: SimulatedWorld,
+  what: 'refundByHand' | 'bounce' | 'dispute' | 'decideDispute',
+): void {
   const { random, model } = world
-  const paid = model.book.filter(({ status, disputed }) => status === 'paid' && !disputed)
+  if (what === 'decideDispute') {
+    const open = model.book.filter(({ dispute }) => dispute?.status === 'open')
+    if (open.length > 0) model.decideDispute(random.pick(open), random.pick(['won', 'lost'] as const))
+    return
+  }
+  const paid = model.book.filter((charge) => charge.status === 'paid' && !isDisputed(charge))
   if (paid.length === 0) return
   const charge = random.pick(paid)
   if (what === 'dispute') {
-    model.dispute(charge)
+    if (charge.dispute === null && model.leftOf(charge) > 0n) model.dispute(charge)
     return
   }
   if (what === 'bounce') {

@@ -115,6 +115,10 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
       'currency',
       'code',
       'disputed',
+      'dispute_status',
+      'dispute_amount',
+      'dispute_opened_at',
+      'dispute_closed_at',
       'created_at',
       'settled_at',
     ])
@@ -150,6 +154,15 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
           refunded: { minor: payment.refunded, currency: payment.currency },
           code: payment.code,
           disputed: payment.disputed,
+          dispute:
+            payment.dispute_status === null
+              ? null
+              : {
+                  status: payment.dispute_status,
+                  amount: { minor: payment.dispute_amount!, currency: payment.currency },
+                  openedAt: payment.dispute_opened_at!,
+                  closedAt: payment.dispute_closed_at,
+                },
           createdAt: payment.created_at,
           settledAt: payment.settled_at,
         })),

@@ -57,9 +57,18 @@ export type InvoicePayment = {
   readonly amount: Money
   readonly refunded: Money
   readonly code: string | null
+  /** The bank has taken it back, or is about to decide. */
   readonly disputed: boolean
+  readonly dispute: InvoiceDispute | null
   readonly createdAt: Date
   readonly settledAt: Date | null
+}
+
+export type InvoiceDispute = {
+  readonly status: 'open' | 'won' | 'lost'
+  readonly amount: Money
+  readonly openedAt: Date
+  readonly closedAt: Date | null
 }
 
 export type InvoiceRefund = {

@@ -59,6 +59,10 @@ const checks: Readonly<Record<string, string>> = {
       when 'payment' then exists (select from billing.payment p where p.id = split_part(t.cause, ':', 2))
       when 'refund' then exists (select from billing.refund r where r.id = split_part(t.cause, ':', 2))
       when 'refund_reversal' then exists (select from billing.refund r where r.id = split_part(t.cause, ':', 2))
+      when 'dispute_lost' then exists (select from billing.payment p where p.id = split_part(t.cause, ':', 2))
+      when 'dispute_reversal' then exists (select from billing.payment p where p.id = split_part(t.cause, ':', 2))
+      when 'unmatched_settled' then exists (
+        select from billing.unmatched_settlement u where u.payment_id = split_part(t.cause, ':', 2))
       else false end)::int as actual
     from billing.ledger_transfer t`,
   payment_captured: `
@@ -81,6 +85,23 @@ const checks: Readonly<Record<string, string>> = {
     select r.id as subject, case when r.status = 'succeeded' then r.amount else 0 end as expected,
       - ${movedBy(`'refund:' || r.id`)} - ${movedBy(`'refund_reversal:' || r.id`)} as actual
     from billing.refund r`,
+  dispute_posted: `
+    select p.id as subject, coalesce(l.lost, 0) as expected, p.dispute_lost as actual
+    from billing.payment p
+    left join (
+      select split_part(t.cause, ':', 2) as payment_id, -sum(e.amount) as lost
+      from billing.ledger_transfer t join billing.ledger_entry e on e.transfer_id = t.id and e.book = 'provider'
+      where split_part(t.cause, ':', 1) in ('dispute_lost', 'dispute_reversal')
+      group by 1
+    ) l on l.payment_id = p.id`,
+  unmatched_settlement_posted: `
+    select p.id as subject, coalesce(sum(u.amount), 0) as expected, p.settled_by_hand as actual
+    from billing.payment p left join billing.unmatched_settlement u on u.payment_id = p.id
+    group by p.id`,
+  // Nothing is wrong with the books then; but somebody is owed this, and nothing goes on by itself.
+  unmatched_money_went_back: `
+    select p.id as subject, p.captured as expected, p.refunded + p.settled_by_hand + p.dispute_lost as actual
+    from billing.payment p where p.stray and p.refund_pending = 0`,
   invoice_paid: `
     select i.id as subject, coalesce(sum(p.captured), 0) as expected, i.amount_paid as actual
     from billing.invoice i left join billing.payment p on p.invoice_id = i.id and p.status = 'succeeded' and not p.stray

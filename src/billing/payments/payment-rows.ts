@@ -209,10 +209,19 @@ export async function markFailed(tx: BillingTx, now: Date, paymentId: string, co
     .execute()
 }
 
-export async function markDisputed(tx: BillingTx, paymentId: string): Promise<boolean> {
+/**
+ * The provider refused something because the payment is disputed. How much of it and since when, a lookup tells later.
+ * False: we knew.
+ */
+export async function markDisputed(tx: BillingTx, paymentId: string, now: Date): Promise<boolean> {
   const marked = await tx
     .updateTable('billing.payment')
-    .set({ disputed: true })
+    .set((row) => ({
+      dispute_status: 'open' as const,
+      dispute_amount: row('captured', '-', row.ref('refunded')),
+      dispute_opened_at: now,
+      dispute_closed_at: null,
+    }))
     .where('id', '=', paymentId)
     .where('disputed', '=', false)
     .returning('id')

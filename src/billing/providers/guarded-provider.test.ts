@@ -44,6 +44,7 @@ function scripted(script: Script) {
     exchange: async () => ({ kind: 'refused' }),
     describe: async () => ({ kind: 'invalid' }),
     listPayments: async () => ({ kind: 'unknown' }),
+    listChanges: null,
     verifyWebhook: () => undefined,
     readWebhook: () => ({ type: 'x', reference: null, live: false }),
   }

@@ -120,6 +120,12 @@ function guardedUse(
       isWindingDown()
         ? unknown
         : guarded('list', () => provider.listPayments(from, to, cursor), unknown, unknown),
+    listChanges:
+      provider.listChanges &&
+      (async (from, to, cursor) =>
+        isWindingDown()
+          ? unknown
+          : guarded('list', () => provider.listChanges!(from, to, cursor), unknown, unknown)),
     verifyWebhook: (delivery) => provider.verifyWebhook(delivery),
     readWebhook: (body) => provider.readWebhook(body),
   }

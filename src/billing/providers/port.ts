@@ -21,6 +21,11 @@ export type Provider = {
   describe(billingKey: string): Promise<DescribeOutcome>
   /** The provider's book between two instants, oldest first, page by page. For reconciling. */
   listPayments(from: Date, to: Date, cursor: string | null): Promise<PaymentListing>
+  /**
+   * The same by the time at which something last happened to each: charged, refunded, disputed, decided. Null where the
+   * provider cannot tell; then whatever may still have changed is looked up one by one.
+   */
+  readonly listChanges: ((from: Date, to: Date, cursor: string | null) => Promise<PaymentListing>) | null
   /** Verifies a notification's signature over its raw bytes. Undefined: not authentic, or too old. */
   verifyWebhook(delivery: WebhookDelivery): VerifiedWebhook | undefined
   /** What an authentic notification is about. Its word is only a hint to look the payment up. */
@@ -91,10 +96,18 @@ export type ProviderPayment = {
   readonly amount: Money
   readonly refunded: Money
   readonly refunds: readonly ProviderRefund[]
-  readonly disputed: boolean
+  readonly dispute: ProviderDispute | null
   /** The card that was asked, where the provider tells. */
   readonly card: Card | null
   readonly at: Date
+}
+
+/** The cardholder's bank takes a payment back, or tries to. `won` and `lost` are said from our side. */
+export type ProviderDispute = {
+  readonly status: 'open' | 'won' | 'lost'
+  readonly amount: Money
+  readonly openedAt: Date
+  readonly closedAt: Date | null
 }
 
 export type ProviderRefund = {

@@ -13,6 +13,7 @@ import {
   type PaymentListing,
   type PaymentLookup,
   type Provider,
+  type ProviderDispute,
   type ProviderPayment,
   type ProviderRefund,
   type RefundOutcome,
@@ -45,6 +46,16 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       headers: { authorization, ...(key !== undefined && { 'idempotency-key': `"${key}"` }) },
       body: JSON.stringify(body),
     })
+
+  const list = async (by: 'created' | 'changed', from: Date, to: Date, cursor: string | null) => {
+    const query = new URLSearchParams({
+      from: from.toISOString(),
+      to: to.toISOString(),
+      by,
+      ...(cursor !== null && { cursor }),
+    })
+    return listingOutcome(await get(`/v1/charges?${query}`))
+  }
 
   return {
     name: 'sandbox',
@@ -97,14 +108,8 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       return describeOutcome(await get(`/v1/billing-keys/${encodeURIComponent(billingKey)}`))
     },
 
-    async listPayments(from, to, cursor) {
-      const query = new URLSearchParams({
-        from: from.toISOString(),
-        to: to.toISOString(),
-        ...(cursor !== null && { cursor }),
-      })
-      return listingOutcome(await get(`/v1/charges?${query}`))
-    },
+    listPayments: (from, to, cursor) => list('created', from, to, cursor),
+    listChanges: (from, to, cursor) => list('changed', from, to, cursor),
 
     verifyWebhook: verifyStandardWebhook,
     readWebhook: readHint,
@@ -238,6 +243,13 @@ const RefundJson = Type.Object({
   status: Type.Union([Type.Literal('succeeded'), Type.Literal('failed')]),
 })
 
+const DisputeJson = Type.Object({
+  status: Type.Union([Type.Literal('open'), Type.Literal('won'), Type.Literal('lost')]),
+  amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+  opened_at: Type.String(),
+  closed_at: Type.Union([Type.String(), Type.Null()]),
+})
+
 const PaymentJson = Type.Object({
   id: Type.String(),
   reference: Type.String(),
@@ -247,7 +259,7 @@ const PaymentJson = Type.Object({
   decline_code: Type.Union([Type.String(), Type.Null()]),
   amount_refunded: Type.Integer(),
   refunds: Type.Array(RefundJson),
-  disputed: Type.Boolean(),
+  dispute: Type.Union([DisputeJson, Type.Null()]),
   card: Type.Optional(CardJson),
   created_at: Type.String(),
 })
@@ -264,7 +276,8 @@ function paymentOf(body: unknown): ProviderPayment | undefined {
   const amount = fromJson(body)
   const refunded = fromJson({ amount: body.amount_refunded, currency: body.currency })
   const at = parseInstant(body.created_at)
-  if (!amount || !refunded || !at) return undefined
+  const dispute = body.dispute && disputeOf(body.dispute, body.currency)
+  if (!amount || !refunded || !at || dispute === undefined) return undefined
   return {
     reference: body.reference,
     providerId: body.id,
@@ -273,10 +286,18 @@ function paymentOf(body: unknown): ProviderPayment | undefined {
     amount,
     refunded,
     refunds: body.refunds.map((refund) => refundOf(refund, amount)),
-    disputed: body.disputed,
+    dispute,
     card: body.card ?? null,
     at,
   }
+}
+
+function disputeOf(dispute: Static<typeof DisputeJson>, currency: string): ProviderDispute | undefined {
+  const amount = fromJson({ amount: dispute.amount, currency })
+  const openedAt = parseInstant(dispute.opened_at)
+  const closedAt = dispute.closed_at === null ? null : parseInstant(dispute.closed_at)
+  if (!amount || !openedAt || closedAt === undefined) return undefined
+  return { status: dispute.status, amount, openedAt, closedAt }
 }
 
 function refundOf(refund: Static<typeof RefundJson>, { currency }: Money): ProviderRefund {

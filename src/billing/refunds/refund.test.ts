@@ -43,7 +43,7 @@ describe('a refund without an answer is read from the provider’s record', () =
     amount: krw(9900n),
     refunded: krw(refunded),
     refunds,
-    disputed: false,
+    dispute: null,
     card: null,
     at: new Date(0),
   })

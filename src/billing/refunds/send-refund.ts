@@ -26,6 +26,7 @@ import {
   type SettledRefund,
   takeTurn,
 } from './refund-rows.ts'
+import { watchUnmatched } from './unmatched-rows.ts'
 
 export type Sent = 'settled' | 'pending' | 'waits'
 
@@ -245,6 +246,7 @@ async function succeed(app: BillingApp, { refundId, sentAt }: LeasedRefund, now:
     if (!refund) return
     if (sentAt !== null) await clearContradictions(tx, [refundId])
     await insertEvents(tx, now, [await bookRefund(tx, now, refund)])
+    if (refund.stray) await watchUnmatched(tx, now, refund.paymentId)
   })
 }
 
@@ -260,13 +262,14 @@ async function fail(
     const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
     if (!refund) return
     await clearContradictions(tx, [refundId])
-    const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId))
+    const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId, now))
     const gone = givenBack === undefined ? [] : await recordGone(tx, now, refund, givenBack)
     await insertEvents(tx, now, [
       refundEvent('refund.failed', refund, code),
       ...(newDispute ? [refundEvent('payment.disputed', refund)] : []),
       ...gone,
     ])
+    if (refund.stray) await watchUnmatched(tx, now, refund.paymentId)
   })
 }
 

@@ -38,6 +38,13 @@ export async function eraseAccount(app: BillingApp, accountId: string, actor: Ac
     await eraseMethods(tx, accountId)
     await eraseWebhookBodies(tx, accountId)
     await eraseAnswers(tx, await listAnswered(tx, accountId), now)
+    await tx
+      .updateTable('billing.unmatched_settlement')
+      .set({ note: null })
+      .where('payment_id', 'in', (query) =>
+        query.selectFrom('billing.payment').select('id').where('account_id', '=', accountId),
+      )
+      .execute()
     await insertAudit(tx, { at: now, actor, action: 'account.erase', accountId, target: accountId })
     await insertEvents(tx, now, [{ type: 'account.erased', accountId, subscriptionId: null }])
   })

@@ -1,15 +1,22 @@
 import { highestId, lowestId } from '../../platform/id.ts'
 import type { BillingApp } from '../app.ts'
-import type { ProviderPayment } from '../providers/port.ts'
+import type { PaymentListing, ProviderPayment } from '../providers/port.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
+import { listUnmatched } from '../refunds/unmatched-rows.ts'
 import { type Difference, differenceOf, type OurPayment } from './reconciliation.ts'
 import { settleFromProvider } from './settle-from-provider.ts'
 
 export type Reconciliation = {
-  /** Payments that either side knows in this time. */
+  /** Payments that either side knows in this time, and older ones to which something happened in it. */
   readonly compared: number
   readonly repaired: readonly Difference[]
   readonly differences: readonly Difference[]
+}
+
+export type ReconcileOptions = {
+  /** The reference at which an earlier run stopped while it looked older payments up one by one. */
+  readonly after?: string
+  readonly onProgress?: (compared: number, last: string) => void
 }
 
 /** The provider could not be read, so nothing can be said about its book. */
@@ -18,19 +25,21 @@ export class BookUnreadable extends Error {
 }
 
 /**
- * Compares the provider's book with ours between two instants. A difference that the truth at the provider explains is
- * recorded as if a notification had told of it; what then still differs is for a person.
+ * Compares the provider's book with ours between two instants: what was charged in that time, and what happened in it to
+ * older charges. A difference that the truth at the provider explains is recorded as if a notification had told of it; what
+ * then still differs is for a person, and so is all money that pays for nothing and did not go back.
  */
 export async function reconcilePayments(
   app: BillingApp,
   from: Date,
   to: Date,
-  onProgress: (compared: number) => void = () => {},
+  { after, onProgress = () => {} }: ReconcileOptions = {},
 ): Promise<Reconciliation> {
   const seen = new Set<string>()
   const repaired: Difference[] = []
   const differences: Difference[] = []
-  const compare = async (theirs: readonly ProviderPayment[]) => {
+  const compare = async (listed: readonly ProviderPayment[]) => {
+    const theirs = listed.filter(({ reference }) => !seen.has(reference))
     const ours = await findOurs(
       app,
       theirs.map(({ reference }) => reference),
@@ -43,31 +52,38 @@ export async function reconcilePayments(
       if (left) differences.push(left)
       else repaired.push(difference)
     }
-    onProgress(seen.size)
+    if (theirs.length > 0) onProgress(seen.size, theirs.at(-1)!.reference)
+  }
+  const lookUp = async (reference: string) => {
+    const lookup = await app.provider.findPayment(reference)
+    if (lookup.kind === 'found') return compare([lookup.payment])
+    seen.add(reference)
+    const ours = (await findOurs(app, [reference])).get(reference)
+    const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
+    if (difference) differences.push(difference)
   }
 
-  for await (const page of readBook(app, from, to)) await compare(page)
-  for await (const reference of listUnseen(app, from, to, seen)) {
-    const lookup = await app.provider.findPayment(reference)
-    if (lookup.kind === 'found') await compare([lookup.payment])
-    else {
-      seen.add(reference)
-      const ours = (await findOurs(app, [reference])).get(reference)
-      const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
-      if (difference) differences.push(difference)
-    }
-  }
-  return { compared: seen.size, repaired, differences }
+  const { listChanges } = app.provider
+  for await (const page of readBook(from, to, app.provider.listPayments)) await compare(page)
+  if (listChanges) for await (const page of readBook(from, to, listChanges)) await compare(page)
+  for await (const reference of listUnseen(app, from, to, seen)) await lookUp(reference)
+  if (!listChanges)
+    for await (const reference of listChangeable(app, from, after, seen)) await lookUp(reference)
+  return { compared: seen.size, repaired, differences: [...differences, ...(await unmatchedOf(app))] }
 }
 
 const readTries = 3
 
-async function* readBook(app: BillingApp, from: Date, to: Date): AsyncGenerator<readonly ProviderPayment[]> {
+async function* readBook(
+  from: Date,
+  to: Date,
+  list: (from: Date, to: Date, cursor: string | null) => Promise<PaymentListing>,
+): AsyncGenerator<readonly ProviderPayment[]> {
   let cursor: string | null = null
   do {
-    let listing = await app.provider.listPayments(from, to, cursor)
+    let listing = await list(from, to, cursor)
     for (let tries = 1; listing.kind !== 'page' && tries < readTries; tries++) {
-      listing = await app.provider.listPayments(from, to, cursor)
+      listing = await list(from, to, cursor)
     }
     if (listing.kind !== 'page') throw new BookUnreadable("The provider's book cannot be read just now.")
     yield listing.payments
@@ -100,6 +116,37 @@ async function* listUnseen(
     if (rows.length === 0) return
     for (const { provider_reference: reference } of rows) if (!seen.has(reference)) yield reference
     after = rows.at(-1)!.id
+  }
+}
+
+// Cards let a customer dispute for months, and no provider refunds what is older than this.
+const changeableForMs = 400 * 86_400_000
+
+/**
+ * Our older payments to which something may still have happened, for providers that cannot say to which it did: money that
+ * is still there, or that went back and may come again.
+ */
+async function* listChangeable(
+  app: BillingApp,
+  before: Date,
+  after: string | undefined,
+  seen: ReadonlySet<string>,
+): AsyncGenerator<string> {
+  const stoppedAt = after === undefined ? undefined : (await findOurs(app, [after])).get(after)
+  for (let last = stoppedAt?.paymentId ?? ''; ; ) {
+    const rows = await app.db
+      .selectFrom('billing.payment')
+      .select(['id', 'provider_reference'])
+      .where('created_at', '>=', new Date(before.getTime() - changeableForMs))
+      .where('created_at', '<', before)
+      .where('status', '=', 'succeeded')
+      .where('id', '>', last)
+      .orderBy('id')
+      .limit(500)
+      .execute()
+    if (rows.length === 0) return
+    for (const { provider_reference: reference } of rows) if (!seen.has(reference)) yield reference
+    last = rows.at(-1)!.id
   }
 }
 
@@ -138,7 +185,8 @@ async function findOurs(
       'currency',
       'refunded',
       'refund_pending',
-      'disputed',
+      'dispute_status',
+      'dispute_amount',
     ])
     .where('provider_reference', 'in', [...references])
     .execute()
@@ -153,8 +201,22 @@ async function findOurs(
         amount: { minor: row.amount, currency: row.currency },
         refunded: row.refunded,
         refundPending: row.refund_pending,
-        disputed: row.disputed,
+        dispute: row.dispute_status && { status: row.dispute_status, amount: row.dispute_amount! },
       },
     ]),
   )
+}
+
+const mostUnmatched = 10_000
+
+/** Of whatever time: both books may agree on it, and yet it belongs to somebody else. */
+async function unmatchedOf(app: BillingApp): Promise<Difference[]> {
+  return (await listUnmatched(app.db, mostUnmatched)).map((one) => ({
+    kind: 'unmatched',
+    paymentId: one.paymentId,
+    reference: one.reference,
+    accountId: one.accountId,
+    ours: { status: one.reason, amount: one.captured, refunded: one.refunded },
+    theirs: null,
+  }))
 }

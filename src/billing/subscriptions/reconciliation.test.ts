@@ -11,7 +11,7 @@ const ours = (more: Partial<OurPayment> = {}): OurPayment => ({
   amount: won(9900n),
   refunded: 0n,
   refundPending: 0n,
-  disputed: false,
+  dispute: null,
   ...more,
 })
 const theirs = (more: Partial<ProviderPayment> = {}): ProviderPayment => ({
@@ -22,10 +22,17 @@ const theirs = (more: Partial<ProviderPayment> = {}): ProviderPayment => ({
   amount: won(9900n),
   refunded: won(0n),
   refunds: [],
-  disputed: false,
+  dispute: null,
   card: null,
   at: new Date(0),
   ...more,
+})
+
+const dispute = (status: 'open' | 'lost') => ({
+  status,
+  amount: won(100n),
+  openedAt: new Date(0),
+  closedAt: status === 'open' ? null : new Date(1),
 })
 
 test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefined, string | undefined]>([
@@ -47,7 +54,19 @@ test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefin
   ['they gave back more', ours(), theirs({ refunded: won(1n) }), 'refunded'],
   ['we gave back more', ours({ refunded: 1n }), theirs(), 'refunded'],
   ['a refund of ours is under way', ours({ refundPending: 1n }), theirs(), 'refunded'],
-  ['the customer disputes it', ours(), theirs({ disputed: true }), 'disputed'],
+  ['the customer disputes it', ours(), theirs({ dispute: dispute('open') }), 'disputed'],
+  [
+    'the bank decided',
+    ours({ dispute: { status: 'open', amount: 100n } }),
+    theirs({ dispute: dispute('lost') }),
+    'disputed',
+  ],
+  [
+    'a dispute that both know',
+    ours({ dispute: { status: 'open', amount: 100n } }),
+    theirs({ dispute: dispute('open') }),
+    undefined,
+  ],
 ])('%s', (_story, here, there, kind) => {
   expect(differenceOf(here, there)?.kind).toBe(kind)
 })

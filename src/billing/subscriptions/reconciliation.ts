@@ -9,7 +9,7 @@ export type OurPayment = {
   readonly amount: Money
   readonly refunded: bigint
   readonly refundPending: bigint
-  readonly disputed: boolean
+  readonly dispute: { readonly status: 'open' | 'won' | 'lost'; readonly amount: bigint } | null
 }
 
 /** Where two books tell different stories about a payment. */
@@ -31,7 +31,10 @@ export type DifferenceKind =
   | 'amount'
   | 'status'
   | 'refunded'
+  /** One side knows of a dispute, or of its end, and the other does not. */
   | 'disputed'
+  /** Money that pays for nothing is still there: its refund was declined, disputed, or came back. */
+  | 'unmatched'
   /** One side does not know its outcome yet. */
   | 'undecided'
 
@@ -75,5 +78,7 @@ function kindOf(
   if (theirs.status === 'paid' && (theirs.refunded.minor !== ours.refunded || ours.refundPending > 0n)) {
     return 'refunded'
   }
-  return theirs.disputed && !ours.disputed ? 'disputed' : undefined
+  const sameDispute =
+    theirs.dispute?.status === ours.dispute?.status && theirs.dispute?.amount.minor === ours.dispute?.amount
+  return sameDispute ? undefined : 'disputed'
 }

@@ -1,3 +1,4 @@
+import type { Selectable } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { setRefunded } from '../invoices/invoice-rows.ts'
@@ -5,12 +6,15 @@ import { postTransfers } from '../ledger/ledger-rows.ts'
 import type { Money } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { isAsAsked, newsOfPayment } from '../payments/payment.ts'
-import { leaseAttempts, markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
-import type { ProviderPayment } from '../providers/port.ts'
+import { leaseAttempts, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { type KnownDispute, recordDispute } from '../payments/record-dispute.ts'
+import type { ProviderDispute, ProviderPayment } from '../providers/port.ts'
 import { recordRefundElsewhere } from '../refunds/refund-elsewhere.ts'
 import { refundEvent } from '../refunds/refund-event.ts'
 import { findForgottenRefunds, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
+import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
+import type { BillingTables } from '../tables.ts'
 import { settleDecided, settlePayments } from './settle-payments.ts'
 
 export type ProviderVerdict =
@@ -100,19 +104,19 @@ async function settleAfterwards(
         'refund_pending',
         'currency',
         'stray',
+        'dispute_status',
+        'dispute_amount',
+        'dispute_closed_at',
+        'dispute_lost',
+        'dispute_postings',
       ])
       .where('id', '=', paymentId)
       .forUpdate()
       .executeTakeFirstOrThrow()
     const events: NewEvent[] = []
-    if (record.disputed && (await markDisputed(tx, payment.id))) {
-      events.push({
-        type: 'payment.disputed',
-        accountId: payment.account_id,
-        subscriptionId: payment.subscription_id,
-        data: { payment_id: payment.id, invoice_id: payment.invoice_id },
-      })
-    }
+    const { dispute } = record
+    if (dispute && disputeDiffers(payment, dispute))
+      events.push(...(await recordDispute(tx, now, knownDisputeOf(payment), dispute)))
     const reversed = await reverseFailed(tx, record, now)
     let known = reversed.at(-1)?.refunded ?? payment.refunded
     const about = {
@@ -136,6 +140,12 @@ async function settleAfterwards(
       events.push(await recordRefundElsewhere(tx, now, { ...about, refunded: known }, amount))
     }
     await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
+    if (payment.stray) {
+      // The bank decided for us, so what paid for nothing can go back at last.
+      const wonNow = dispute?.status === 'won' && payment.dispute_status !== 'won'
+      if (wonNow) await refundUnmatched(tx, now, payment.id)
+      await watchUnmatched(tx, now, payment.id)
+    }
     // Less than we know is a record from before a refund of ours. More, while one of ours is on its way, may be that one
     // or somebody else's of the same amount.
     return record.refunded.minor === known + foreign && foreign >= 0n
@@ -153,6 +163,40 @@ async function findForgotten(tx: BillingTx, paymentId: string, record: ProviderP
     ...one,
     amount: done.find(({ reference }) => reference === one.reference)!.amount,
   }))
+}
+
+type DisputeColumns = Pick<
+  Selectable<BillingTables['billing.payment']>,
+  'dispute_status' | 'dispute_amount' | 'dispute_closed_at' | 'dispute_lost' | 'dispute_postings'
+>
+
+function disputeDiffers(ours: DisputeColumns, theirs: ProviderDispute): boolean {
+  return (
+    ours.dispute_status !== theirs.status ||
+    ours.dispute_amount !== theirs.amount.minor ||
+    ours.dispute_closed_at?.getTime() !== theirs.closedAt?.getTime()
+  )
+}
+
+function knownDisputeOf(
+  payment: DisputeColumns & {
+    id: string
+    invoice_id: string
+    account_id: string
+    subscription_id: string
+    stray: boolean
+  },
+): KnownDispute {
+  return {
+    paymentId: payment.id,
+    invoiceId: payment.invoice_id,
+    accountId: payment.account_id,
+    subscriptionId: payment.subscription_id,
+    stray: payment.stray,
+    status: payment.dispute_status,
+    lost: payment.dispute_lost,
+    postings: payment.dispute_postings,
+  }
 }
 
 /** Refunds that we hold for done and the provider calls failed: the money is still there, so a new transfer says so. */

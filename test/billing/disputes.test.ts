@@ -1,0 +1,95 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import { settleFromProvider } from '../../src/billing/subscriptions/settle-from-provider.ts'
+import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+
+let world: BillingWorld
+let paymentId: string
+let reference: string
+let invoiceId: string
+const at = (day: number) => new Date(`2026-03-${String(day).padStart(2, '0')}T00:00:00Z`)
+
+beforeEach(async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct')
+  const [invoice] = await world.invoices('acct')
+  invoiceId = invoice.invoice_id
+  paymentId = invoice.payments[0].payment_id
+  const [payment] = await world.rows<{ provider_reference: string }>('select * from billing.payment')
+  reference = payment!.provider_reference
+})
+afterEach(async () => {
+  expect(await checkLedger(world.app.db)).toMatchObject({ faults: [] })
+  expect(BigInt((await world.books())['provider']!)).toBe(world.script.balance('KRW'))
+  expect(world.faults).toEqual([])
+  await world.close()
+})
+
+const invoice = async () => (await world.get(`/invoices/${invoiceId}`)).data
+const refund = (amount: number) => world.post('/refund', { invoice_id: invoiceId, amount })
+const eventTypes = async () =>
+  (
+    await world.rows<{ type: string }>(
+      `select type from billing.event where type like 'payment.%' order by id`,
+    )
+  ).map(({ type }) => type)
+async function bankSays(status: 'open' | 'won' | 'lost', day: number, minor?: bigint) {
+  world.script.dispute(reference, status, at(day), minor)
+  // Being told twice changes nothing.
+  for (let times = 0; times < 2; times++) await settleFromProvider(world.app, reference)
+}
+
+test('a dispute that is won leaves the payment refundable again', async () => {
+  expect((await invoice()).payments[0]).toMatchObject({ disputed: false, dispute: null })
+  await bankSays('open', 6, 5000n)
+  expect((await invoice()).payments[0]).toMatchObject({
+    disputed: true,
+    dispute: { status: 'open', amount: 5000, opened_at: '2026-03-06T09:00:00.000+09:00', closed_at: null },
+  })
+  expect(await refund(100)).toMatchObject({ status: 409, body: { error: { code: 'payment_disputed' } } })
+  await bankSays('won', 9)
+  expect((await invoice()).payments[0]).toMatchObject({
+    disputed: false,
+    dispute: { status: 'won', closed_at: '2026-03-09T09:00:00.000+09:00' },
+  })
+  expect((await refund(100)).status).toBe(200)
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_won'])
+  expect(await world.books()).toEqual({ provider: 9800, revenue: -9900, refunds: 100 })
+})
+
+test('a dispute that is lost is booked as money gone, and the invoice stays as issued', async () => {
+  await refund(900)
+  await bankSays('open', 6)
+  await bankSays('lost', 9)
+  expect(await invoice()).toMatchObject({
+    status: 'partially_refunded',
+    amount_paid: 9900,
+    amount_refunded: 900,
+    payments: [{ disputed: true, dispute: { status: 'lost', amount: 9000 } }],
+  })
+  expect(await refund(100)).toMatchObject({ status: 409, body: { error: { code: 'payment_disputed' } } })
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, refunds: 900, disputes: 9000 })
+  expect(await world.rows('select cause from billing.ledger_transfer order by id offset 2')).toEqual([
+    { cause: `dispute_lost:${paymentId}` },
+  ])
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_lost'])
+})
+
+test('a bank that thinks again is followed, however often', async () => {
+  for (const status of ['lost', 'won', 'lost', 'won'] as const) await bankSays(status, 9)
+  expect(await world.books()).toEqual({ provider: 9900, revenue: -9900, disputes: 0 })
+  await bankSays('lost', 12)
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, disputes: 9900 })
+})
+
+test('a refund refused because of a dispute that nobody told us of makes it known', async () => {
+  world.script.nextRefunds({ kind: 'disputed' })
+  expect((await refund(100)).status).toBe(409)
+  expect((await invoice()).payments[0]).toMatchObject({
+    disputed: true,
+    dispute: { status: 'open', amount: 9900 },
+  })
+  await bankSays('won', 9, 700n)
+  expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'won', amount: 700 } })
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_won'])
+})
