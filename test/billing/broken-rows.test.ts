@@ -3,6 +3,7 @@ import { afterEach, expect, test } from 'vitest'
 import { sendRefund } from '../../src/billing/refunds/send-refund.ts'
 import { listSweepFailures } from '../../src/billing/sweep-failures.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
+import { storeSubscriptions } from '../stored-subscriptions.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -176,6 +177,26 @@ test('a refund that cannot be recorded keeps no other refund waiting', async () 
     )
   expect(await status()).toEqual(['pending', 'succeeded', 'succeeded'])
   expect(await failures()).toMatchObject([{ sweep: 'refunds', failures: 1 }])
+})
+
+test('while the provider is away no more is claimed than can be written down', async () => {
+  world = await openBillingWorld()
+  await subscribeMany(1)
+  await storeSubscriptions(world.app.pool, 'acct_0', 500)
+  world.script.nextCharges(...Array.from({ length: 501 }, () => ({ kind: 'not_sent' }) as const))
+  let most = 0
+  let calls = 0
+  world.script.hooks.beforeCharge = async () => {
+    if (calls++ % 10 !== 0) return
+    const [{ n }] = (await world.rows<{ n: number }>(
+      `select count(*)::int as n from billing.payment where status = 'sending' and sent_at is not null`,
+    )) as [{ n: number }]
+    most = Math.max(most, n)
+  }
+  world.skipTo(renewal)
+  await world.runDue()
+  expect(calls).toBeGreaterThanOrEqual(501)
+  expect(most).toBeLessThan(200)
 })
 
 test('a process that ends gives up no refund only because it did not get to it', async () => {

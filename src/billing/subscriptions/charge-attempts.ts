@@ -22,7 +22,10 @@ export async function chargeAttempts(
   const charged = await keepBusy({
     most: mostInFlight,
     stopping: app.stopping,
-    claim,
+    claim: async (limit) => {
+      await settler.room()
+      return claim(limit)
+    },
     work: (attempt) =>
       workIsolated(app, 'payments', attempt.paymentId, async () =>
         settler.add({ attempt, news: await chargePayment(app, attempt), fresh: true }),
@@ -37,15 +40,14 @@ function openSettler(app: BillingApp) {
   const waiting: Settling[] = []
   const failures: unknown[] = []
   let running: Promise<void> | undefined
+  let round: Promise<void> = Promise.resolve()
 
   async function run(): Promise<void> {
     while (waiting.length > 0) {
-      const together = waiting.splice(0, mostSettledTogether)
-      try {
-        await settleTogether(app, together)
-      } catch (error) {
-        failures.push(error)
-      }
+      round = settleTogether(app, waiting.splice(0, mostSettledTogether)).catch(
+        (error: unknown) => void failures.push(error),
+      )
+      await round
     }
     running = undefined
   }
@@ -54,6 +56,13 @@ function openSettler(app: BillingApp) {
     add(settling: Settling): void {
       waiting.push(settling)
       running ??= run()
+    },
+    /**
+     * Waits until recording has caught up. A provider that is away refuses faster than that can be written down, and an
+     * attempt whose lease runs out meanwhile would be taken for one in doubt.
+     */
+    async room(): Promise<void> {
+      while (waiting.length > mostSettledTogether) await round
     },
     /** Waits until all that came is recorded, or could not be. */
     async rest(): Promise<void> {
