@@ -1,28 +1,44 @@
 import { connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 
-export type Asked = { readonly perSecond: number; readonly statuses: Record<string, number> }
+export type Asked = {
+  readonly perSecond: number
+  readonly statuses: Record<string, number>
+  /** How long the slowest hundredth of the answers took at least, and the slowest of all. */
+  readonly p99Ms: number
+  readonly mostMs: number
+}
 
-/** A client as thin as possible: kept-alive sockets that each ask again as soon as they are answered. */
+/** A client as thin as possible: kept-alive sockets that each ask again once they are answered, at once or after a pause. */
 export async function keepAsking(
-  order: { readonly port: number; readonly connections: number; readonly seconds: number },
+  order: {
+    readonly port: number
+    readonly connections: number
+    readonly seconds: number
+    readonly pauseMs?: number
+  },
   nextRequest: () => string,
 ): Promise<Asked> {
   const sockets = await Promise.all(Array.from({ length: order.connections }, () => open(order.port)))
   const statuses: Record<string, number> = {}
-  let counted = 0
+  const times: number[] = []
   const startedAt = performance.now()
   const endsAt = startedAt + order.seconds * 1000
   await Promise.all(
     sockets.map(async (socket) => {
       while (performance.now() < endsAt) {
+        const askedAt = performance.now()
         const status = await ask(socket, nextRequest())
         statuses[status] = (statuses[status] ?? 0) + 1
-        counted++
+        times.push(performance.now() - askedAt)
+        if (order.pauseMs !== undefined) await sleep(order.pauseMs)
       }
       socket.destroy()
     }),
   )
-  return { perSecond: counted / ((performance.now() - startedAt) / 1000), statuses }
+  const perSecond = times.length / ((performance.now() - startedAt) / 1000)
+  times.sort((a, b) => a - b)
+  return { perSecond, statuses, p99Ms: times[Math.floor(times.length * 0.99)]!, mostMs: times.at(-1)! }
 }
 
 function open(port: number): Promise<Socket> {

@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs'
+import { deserialize } from 'node:v8'
 import { trainInThread } from '../src/batch/training/train-in-thread.ts'
-import { simulateHistory } from '../tools/simulate-history.ts'
 
-/** Trains a whole ladder on simulated ranks, as a night's run does, and says what it cost. */
-const [keywords, days, seed] = process.argv.slice(2).map(Number)
-const history = simulateHistory({ keywords: keywords!, days: days!, seed: seed! })
-globalThis.gc?.()
+/** Trains a whole ladder on a history in a file, as a night's run does, and says what it cost. */
+const history = deserialize(readFileSync(process.argv[2]!))
 const ranks = history.days.length
 const [cpu, startedAt] = [process.cpuUsage(), performance.now()]
 const made = await trainInThread(history, {

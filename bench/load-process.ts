@@ -5,6 +5,8 @@ export type LoadOrder = {
   port: number
   connections: number
   seconds: number
+  /** How long a connection waits before it asks again. */
+  pauseMs?: number
   method: string
   /** `{n}` becomes a number that goes round from 0 to `spread`. */
   path: string

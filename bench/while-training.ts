@@ -1,52 +1,86 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { BenchResult } from './result.ts'
+import { type BenchResult, median } from './result.ts'
 import { openStage, type Stage } from './stage.ts'
 
 const SECONDS = 3
 const ROUNDS = 4
+/** At this pace the API is far from its limit, so that an answer that comes late was made to wait. */
+const GENTLE = { connections: 8, pauseMs: 20 }
 
-/** How quickly volumes are answered while the same process trains a classifier, against itself at rest. */
+/** How volumes are answered while the same process trains a classifier again and again, against itself at rest. */
 export async function bench(): Promise<BenchResult[]> {
   const stage = await openStage()
   try {
     await fill(stage)
     const { port, token } = await stage.start('./serve-process.ts')
-    const ask = async () =>
-      (
-        await stage.load({
-          port,
-          connections: 32,
-          seconds: SECONDS,
-          method: 'GET',
-          path: '/api/batch/volumes/word%201?workspace_id=ws_{n}',
-          spread: 20_000,
-          ...(token !== undefined && { token }),
-        })
-      ).perSecond
-    await ask()
-    const atRest = await medianOf(ask)
-
-    await fetch(`http://127.0.0.1:${port}/api/batch/trigger`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: '{"task":"classifier"}',
+    const ask = (more: { connections: number; pauseMs?: number }) =>
+      stage.load({
+        port,
+        seconds: SECONDS,
+        method: 'GET',
+        path: '/api/batch/volumes/word%201?workspace_id=ws_{n}',
+        spread: 20_000,
+        ...(token !== undefined && { token }),
+        ...more,
+      })
+    const measure = async () => ({
+      perSecond: median(await times(async () => (await ask({ connections: 32 })).perSecond)),
+      p99Ms: median(await times(async () => (await ask(GENTLE)).p99Ms)),
     })
+    await ask({ connections: 32 })
+    const atRest = await measure()
+
+    const training = keepTraining(stage, `http://127.0.0.1:${port}/api/batch/trigger`, token!)
     while ((await runOf(stage)).progress < 0.06) await sleep(100)
-    const whileTraining = await medianOf(ask)
-    const { status } = await runOf(stage)
-    if (status !== 'running') throw new Error(`The training was ${status} before the measurement ended.`)
+    const whileTraining = await measure()
+    const trained = await training.end()
+    process.stderr.write(`${trained} trainings were begun meanwhile\n`)
     return [
       {
         promise: 'volumes answered while training, against the same at rest',
         unit: 'requests/s',
-        ours: whileTraining,
-        floor: atRest,
-        ratio: whileTraining / atRest,
+        ours: whileTraining.perSecond,
+        floor: atRest.perSecond,
+        ratio: whileTraining.perSecond / atRest.perSecond,
         goal: 'ratio >= 0.5 on 2 cores',
+      },
+      {
+        promise: 'p99 at 400 requests/s or less while training, against the same at rest',
+        unit: 'ms',
+        ours: whileTraining.p99Ms,
+        floor: atRest.p99Ms,
+        ratio: whileTraining.p99Ms / atRest.p99Ms,
+        goal: 'at most 10 ms more than at rest',
       },
     ]
   } finally {
     await stage.close()
+  }
+}
+
+/** Begins a training whenever none is under way. A rank is corrected before each, or there would be nothing to learn. */
+function keepTraining(stage: Stage, url: string, token: string) {
+  let ended = false
+  let begun = 0
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  const work = (async () => {
+    while (!ended) {
+      await stage.db.query(
+        `update batch.rank set position = 1 + position % 50
+         where (workspace_id, keyword_id) = (select workspace_id, id from batch.keyword where key = 'word 1')
+           and day = '2026-07-19'`,
+      )
+      const { status } = await fetch(url, { method: 'POST', headers, body: '{"task":"classifier"}' })
+      if (status === 202) begun++
+      await sleep(500)
+    }
+    return begun
+  })()
+  return {
+    end: () => {
+      ended = true
+      return work
+    },
   }
 }
 
@@ -74,8 +108,8 @@ async function runOf(stage: Stage): Promise<{ status: string; progress: number }
   return rows[0]
 }
 
-async function medianOf(measure: () => Promise<number>): Promise<number> {
+async function times(measure: () => Promise<number>): Promise<number[]> {
   const values: number[] = []
   for (let round = 0; round < ROUNDS; round++) values.push(await measure())
-  return values.sort((a, b) => a - b)[Math.floor(ROUNDS / 2)]!
+  return values
 }

@@ -39,7 +39,7 @@ const leastStep = 0.0005
 const mostPlanningRows = 120_000
 const mostPlanningLaterRows = 40_000
 /** A regression has some hundred weights; more rows move none of them. */
-const mostSoftmaxRows = 50_000
+const mostSoftmaxRows = 30_000
 
 /**
  * Learns penalty, rounds, temperatures and the shares of the blend from rolling windows: each is foretold

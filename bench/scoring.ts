@@ -1,0 +1,133 @@
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { BenchResult } from './result.ts'
+import { openStage, type Stage } from './stage.ts'
+
+const KEYWORDS = Number(process.env['BENCH_KEYWORDS'] ?? 1_000_000)
+const DAYS = 3
+const MOST_MEGABYTES = 500
+const MOST_MS = 100
+
+/** Every keyword of a large installation is scored while the same process answers: how long it takes, how much it holds. */
+export async function bench(): Promise<BenchResult[]> {
+  const stage = await openStage()
+  try {
+    await fillToTrain(stage)
+    const trainer = await stage.start('./serve-process.ts')
+    await run(stage, trainer, 'classifier')
+    trainer.process.kill('SIGKILL')
+    await fillToScore(stage)
+
+    // A process of its own, so that what it holds is what scoring takes.
+    const scorer = await stage.start('./serve-process.ts')
+    const scoring = run(stage, scorer, 'predict')
+    let mostMs = 0
+    let ended = false
+    void scoring.finally(() => {
+      ended = true
+    })
+    while (!ended) {
+      const { mostMs: slowest } = await stage.load({
+        port: scorer.port,
+        connections: 2,
+        seconds: 1,
+        pauseMs: 20,
+        method: 'GET',
+        path: '/healthz',
+        spread: 1,
+      })
+      mostMs = Math.max(mostMs, slowest)
+    }
+    const { seconds, predictions } = await scoring
+    const scored = `scoring ${predictions.toLocaleString('en')} keywords`
+    return [
+      {
+        promise: `${scored}, peak memory of API and worker together`,
+        unit: 'MB',
+        ours: peakOf(scorer.process.pid!),
+        floor: MOST_MEGABYTES,
+        ratio: peakOf(scorer.process.pid!) / MOST_MEGABYTES,
+        goal: `at most ${MOST_MEGABYTES} MB`,
+      },
+      {
+        promise: `${scored}, slowest answer of the same process meanwhile`,
+        unit: 'ms',
+        ours: mostMs,
+        floor: MOST_MS,
+        ratio: mostMs / MOST_MS,
+        goal: `at most ${MOST_MS} ms on two idle cores`,
+      },
+      {
+        promise: `${scored}, from trigger to end`,
+        unit: 'keywords/s',
+        ours: predictions / seconds,
+        floor: 2_000,
+        ratio: predictions / seconds / 2_000,
+        goal: 'at least 2,000 keywords/s',
+      },
+    ]
+  } finally {
+    await stage.close()
+  }
+}
+
+type Service = { port: number; token?: string }
+
+async function run(
+  stage: Stage,
+  { port, token }: Service,
+  task: string,
+): Promise<{ seconds: number; predictions: number }> {
+  const startedAt = performance.now()
+  const answer = await fetch(`http://127.0.0.1:${port}/api/batch/trigger`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ task }),
+  })
+  const { data } = (await answer.json()) as { data: { run_id: string } }
+  for (let shown = -1; ; await sleep(200)) {
+    const { rows } = await stage.db.query('select status, progress, metrics from batch.run where id = $1', [
+      data.run_id,
+    ])
+    const { status, progress, metrics } = rows[0]
+    if (Math.floor(progress * 10) > shown) {
+      shown = Math.floor(progress * 10)
+      process.stderr.write(`${task}: ${Math.round(progress * 100)} %\n`)
+    }
+    if (status === 'succeeded')
+      return { seconds: (performance.now() - startedAt) / 1000, predictions: metrics?.predictions ?? 0 }
+    if (status !== 'queued' && status !== 'running') throw new Error(`The run of ${task} was ${status}.`)
+  }
+}
+
+/** A workspace whose ranks follow their momentum, so that there is something to learn. */
+async function fillToTrain(stage: Stage): Promise<void> {
+  await stage.db.query(`
+    insert into batch.keyword (workspace_id, key, display, created_at)
+    select 'ws_train', 'word ' || n, 'word ' || n, now() from generate_series(1, 300) n`)
+  await stage.db.query(`
+    select batch.ensure_rank_month(m::date) from generate_series('2026-01-01'::date, '2026-08-01', '1 month') m`)
+  await stage.db.query(`
+    insert into batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, checked_at)
+    select k.workspace_id, k.id, d::date, 'naver', 'mobile', 'KR', 'ranked',
+           greatest(1, (20 + k.id % 60 + 15 * sin(extract(doy from d) / (3 + k.id % 11)) + 6 * (random() - 0.5))::int), 100, d
+    from generate_series('2026-05-01'::date, '2026-07-19'::date, '1 day') d, batch.keyword k`)
+}
+
+async function fillToScore(stage: Stage): Promise<void> {
+  await stage.db.query(`
+    insert into batch.keyword (workspace_id, key, display, created_at)
+    select 'ws_' || n % 200, 'term ' || n, 'term ' || n, now() from generate_series(1, ${KEYWORDS}) n`)
+  await stage.db.query(`
+    insert into batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, checked_at)
+    select k.workspace_id, k.id, d::date, 'naver', 'mobile', 'KR', 'ranked', 1 + (k.id + extract(doy from d)::int * 7) % 100, 100, d
+    from generate_series('2026-07-19'::date - ${DAYS - 1}, '2026-07-19'::date, '1 day') d, batch.keyword k
+    where k.workspace_id <> 'ws_train'`)
+  await stage.db.query('analyze')
+}
+
+/** What a process had in memory at most. Only Linux tells it of another process. */
+function peakOf(pid: number): number {
+  if (process.platform !== 'linux') return Number.NaN
+  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
+}
