@@ -40,5 +40,14 @@ create index payment_by_provider_id on billing.payment (provider_id) where provi
 create table billing.charging_stop (
   provider    text primary key,                 -- '*': all of them
   stopped_at  timestamptz not null,
-  cause       text not null
+  cause       text not null,
+  -- Stopped by an operator: nothing falls due by the clock either, so that a restored database ends and renews nobody
+  -- before it knows what it has forgotten.
+  holds_due   boolean not null default false
+);
+
+-- What an exported history brought back after a restore; each line once.
+create table billing.history_applied (
+  line        text primary key,                -- 'event:evt_1', 'token:tok_1', 'trial:acct_1'
+  applied_at  timestamptz not null
 );

@@ -48,6 +48,8 @@ export type Config = {
   readonly cancelLeadSeconds: number
   readonly dunningDays: readonly number[]
   readonly catchUpPeriods: number
+  /** `stopped`: a start of the service stops charging, as a restored database needs it. */
+  readonly charging: 'on' | 'stopped'
   readonly schedule: { readonly training: string; readonly prediction: string; readonly aggregation: string }
   readonly seller: {
     readonly name: string
@@ -142,6 +144,7 @@ export function readConfig(environment: Environment): Config {
     cancelLeadSeconds: read.integer('CANCEL_LEAD_SECONDS', 60, 0, 86_400),
     dunningDays: readDunningDays(read.text('DUNNING_DAYS'), problems),
     catchUpPeriods: read.integer('CATCH_UP_PERIODS', 1, 0, 120),
+    charging: read.oneOf('CHARGING', ['on', 'stopped'] as const, 'on'),
     schedule: {
       training: read.checked('SCHEDULE_TRAINING', isCron, cronForm) ?? '30 3 * * *',
       prediction: read.checked('SCHEDULE_PREDICTION', isCron, cronForm) ?? '30 4 * * *',

@@ -154,6 +154,15 @@ export function scopesFor(workspace: string | null, account: string | null): rea
 }
 
 /** A fresh database, copied from the migrated template. */
+/** A copy as a backup would make it; nobody may be connected meanwhile. */
+export async function copyDatabase(url: string): Promise<string> {
+  const name = `world_${randomBytes(6).toString('hex')}`
+  await onServer((client) =>
+    client.query(`create database ${name} template ${new URL(url).pathname.slice(1)}`),
+  )
+  return databaseUrl(inject('postgresUrl'), name)
+}
+
 export async function createDatabase(): Promise<string> {
   const name = `world_${randomBytes(6).toString('hex')}`
   await onServer((client) => client.query(`create database ${name} template template_rankledger`))

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp } from './app.ts'
+import { findChargingStop } from './charging-stop.ts'
 import { probeDue, probeProvider } from './probe-provider.ts'
 import type { ProviderUse } from './providers/guarded-provider.ts'
 import { takeUpRefunds } from './refunds/take-up-refunds.ts'
@@ -186,15 +187,19 @@ function failed(sweep: Sweep): RawBuilder<unknown> {
   return sql`select from billing.sweep_failure where sweep = ${sweep} and next_try_at <= statement_timestamp()`
 }
 
+/** An operator who stopped charging has stopped the calendar with it. */
+const notHeld = sql`not exists (select from billing.charging_stop where holds_due)`
+
 /** One round trip tells which kinds have work, so that a quiet second, or a stop of a moved clock, costs little. */
 async function readDue(
   app: BillingApp,
   kinds: Readonly<Record<string, Kind>>,
 ): Promise<Record<string, boolean>> {
   const now = app.clock()
-  const columns = Object.entries(kinds).map(
-    ([kind, { due }]) => sql`exists (${due(now)}) as ${sql.ref(kind)}`,
-  )
+  const columns = Object.entries(kinds).map(([kind, { due }]) => {
+    const unlessHeld = kind in dueByClock ? sql`${notHeld} and` : sql``
+    return sql`${unlessHeld} exists (${due(now)}) as ${sql.ref(kind)}`
+  })
   const found = await sql<Record<string, boolean>>`select ${sql.join(columns)}`.execute(app.db)
   return found.rows[0]!
 }
@@ -212,7 +217,11 @@ type DueDates = {
  * the provider in real time are not among them: moving the clock brings their answer no nearer.
  */
 export async function nextDue(app: BillingApp, after?: Date): Promise<Date | null> {
-  const dates = Object.values(await readDueDates(app, after)).filter((date) => date !== null)
+  const { payments, refunds, ...byClock } = await readDueDates(app, after)
+  const stop = await findChargingStop(app.db)
+  const dates = [payments, refunds, ...(stop?.holdsDue ? [] : Object.values(byClock))].filter(
+    (date) => date !== null,
+  )
   return dates.length === 0 ? null : new Date(Math.min(...dates.map((date) => date.getTime())))
 }
 

@@ -206,7 +206,13 @@ export type BillingTables = SharedTables & {
     settled_at: Date | null
     look_at: Date
   }
-  'billing.charging_stop': { provider: string; stopped_at: Date; cause: string }
+  'billing.charging_stop': {
+    provider: string
+    stopped_at: Date
+    cause: string
+    holds_due: Generated<boolean>
+  }
+  'billing.history_applied': { line: string; applied_at: Date }
 }
 
 /**

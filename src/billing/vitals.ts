@@ -32,8 +32,10 @@ export async function readVitals(db: BillingDb, now: Date): Promise<BillingVital
       (select count(*)::int as count, ${age('received_at')} as age from billing.webhook
        where status = 'waiting') w`.execute(db)
   const unmatched = await sql<BillingVitals['unmatched'][number]>`
-    select currency, count(*)::int as payments, sum(captured - refunded)::bigint as amount
-    from billing.payment where stray and captured > refunded group by currency order by currency`.execute(db)
+    select currency, count(*)::int as payments,
+      sum(captured - refunded - settled_by_hand - dispute_lost)::bigint as amount
+    from billing.payment where stray and captured <> refunded + settled_by_hand + dispute_lost
+    group by currency order by currency`.execute(db)
   return { ...found.rows[0]!, unmatched: unmatched.rows }
 }
 

@@ -1,5 +1,5 @@
 import type { App } from '../app.ts'
-import { findChargingStop, liftChargingStop } from '../billing/charging-stop.ts'
+import { findChargingStop, liftChargingStop, stopCharging } from '../billing/charging-stop.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
 import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
@@ -35,7 +35,8 @@ rankledger db webhooks [--json]         notifications that had no effect so far
 rankledger db grants --role ROLE [--apply] [--json]
                                         what a role needs to serve and work, as SQL; --apply runs it
 rankledger db rotate-keys [--json]      seal everything anew with the first of VAULT_KEYS
-rankledger db resume-charging           charge again after a stop
+rankledger db stop-charging [--cause TEXT]  nothing is charged, renewed or ended until you resume
+rankledger db resume-charging           charge again after a stop; what fell due before is looked up first
 
 rotate-keys may be stopped and run again, while the service runs. Once every process seals with the first key and it finds
 nothing to seal anew, the older keys may leave VAULT_KEYS.`,
@@ -45,6 +46,7 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
       json: { type: 'boolean', default: false },
       role: { type: 'string' },
       apply: { type: 'boolean', default: false },
+      cause: { type: 'string' },
     })
     const wanted = verb === 'clear-alarm' ? 2 : verb === 'retry-job' || verb === 'discard-job' ? 1 : 0
     if (positionals.length !== wanted) {
@@ -65,9 +67,10 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
     if (verb === 'webhooks') return withApp('db', (app) => webhooks(app, values.json))
     if (verb === 'grants') return withApp('db', (app) => grants(app, values))
     if (verb === 'rotate-keys') return withApp('db', (app) => rotateKeys(app, values.json))
+    if (verb === 'stop-charging') return withApp('db', (app) => stopByHand(app, values.cause))
     if (verb === 'resume-charging') return withApp('db', resumeCharging)
     throw new UsageError(
-      'Say what to do: status, alarms, clear-alarm, jobs, retry-job, discard-job, unknown, webhooks, grants, rotate-keys or resume-charging.',
+      'Say what to do: status, alarms, clear-alarm, jobs, retry-job, discard-job, unknown, webhooks, grants, rotate-keys, stop-charging or resume-charging.',
     )
   },
 }
@@ -278,8 +281,18 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
+async function stopByHand(app: App, cause = 'operator'): Promise<number> {
+  if (cause.length > 200) throw new UsageError('--cause takes at most 200 characters.')
+  await stopCharging(app.billing.db, cause, app.clock(), { holdsDue: true })
+  print(
+    'Nothing is charged, renewed or ended any more; every process knows within a second. `rankledger db resume-charging` goes on.',
+  )
+  return 0
+}
+
 async function resumeCharging(app: App): Promise<number> {
-  if (!(await liftChargingStop(app.billing.db))) throw new CommandFailed('Charging is not stopped.')
+  if (!(await liftChargingStop(app.billing.db, app.clock())))
+    throw new CommandFailed('Charging is not stopped.')
   print('Charging goes on; every process knows within a second.')
   return 0
 }

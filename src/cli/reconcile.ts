@@ -1,4 +1,6 @@
+import type { App } from '../app.ts'
 import { formatMoney, type Money, toJson } from '../billing/money.ts'
+import { type Adoption, adoptPayments, ChargingGoesOn } from '../billing/subscriptions/adopt-payments.ts'
 import {
   BookUnreadable,
   type Reconciliation,
@@ -20,38 +22,55 @@ import { openProgress } from './progress.ts'
 
 export const reconcile: Command = {
   summary: "Compare the provider's book with ours, and repair what can be",
-  usage: `rankledger reconcile --from INSTANT --to INSTANT [--after REFERENCE] [--json]
+  usage: `rankledger reconcile --from INSTANT --to INSTANT [--adopt] [--after REFERENCE] [--json]
 
 INSTANT is ISO 8601 with an offset (2026-11-01T00:00:00+09:00) or a day (2026-11-01, which begins at midnight UTC). What
 the provider knows and we missed is recorded, also what happened in that time to older payments: refunds made by hand,
 disputes, refunds that came back. What still differs is listed, and so is money that pays for nothing and did not go back;
 the exit code is then 1. Where the provider cannot list by change, older payments are looked up one by one; --after goes on
-where such a run was stopped.`,
+where such a run was stopped.
+
+--adopt is for a database restored from a backup, while charging is stopped: it first takes over what the provider took
+since then, under the numbers it had. References that fit no subscription are listed and left alone.`,
 
   async run(args) {
     const { values } = parseFlags(args, {
       from: { type: 'string' },
       to: { type: 'string' },
       after: { type: 'string' },
+      adopt: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     })
     const [from, to] = [readInstant('--from', values.from), readInstant('--to', values.to)]
     if (from >= to) throw new UsageError('--from must be before --to.')
     return withApp('reconcile', async (app) => {
+      const adopted = values.adopt ? await adopt(app, from, to) : undefined
       const progress = openProgress('Payments compared', null)
       const found = await reconcilePayments(app.billing, from, to, {
         ...(values.after !== undefined && { after: values.after }),
         onProgress: (done, last) => progress.show(done, `at ${last}`),
       }).catch(explain)
       progress.end()
-      if (values.json) printJson(jsonOf(found))
-      else report(found)
+      if (values.json) printJson({ ...(adopted && { adopted: adopted.adopted }), ...jsonOf(found) })
+      else {
+        if (adopted)
+          print(`${adopted.adopted} payments of ${adopted.subscriptions} subscriptions taken over.`)
+        report(found)
+      }
       return found.differences.length === 0 ? 0 : 1
     })
   },
 }
 
+async function adopt(app: App, from: Date, to: Date): Promise<Adoption> {
+  const progress = openProgress('Payments taken over', null)
+  const done = await adoptPayments(app.billing, from, to, (count) => progress.show(count)).catch(explain)
+  progress.end()
+  return done
+}
+
 function explain(error: unknown): never {
+  if (error instanceof ChargingGoesOn) throw new CommandFailed(error.message)
   if (!(error instanceof BookUnreadable)) throw error
   throw new CommandFailed(
     `${error.message} Nothing can be said about it; run this again once the provider answers.`,

@@ -13,15 +13,20 @@ import { startUpkeep, startWorker } from '../worker.ts'
 import { type BootstrapToken, bootstrapToken } from './bootstrap-token.ts'
 import { type Command, CommandFailed, parseFlags, underGuard } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
+import { stopIfAsked } from './stop-if-asked.ts'
 
 export const serve: Command = {
   summary: 'Answer the API, and work jobs too',
-  usage: `rankledger serve [--no-worker]
+  usage: `rankledger serve [--no-worker] [--charging-stopped]
 
-Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leaves the jobs to \`rankledger work\`.`,
+Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leaves the jobs to \`rankledger work\`.
+--charging-stopped (or CHARGING=stopped) stops charging before anything else, as for a restored database.`,
 
   async run(args) {
-    const { values } = parseFlags(args, { 'no-worker': { type: 'boolean', default: false } })
+    const { values } = parseFlags(args, {
+      'no-worker': { type: 'boolean', default: false },
+      'charging-stopped': { type: 'boolean', default: false },
+    })
     const startedAt = performance.now()
     const config = loadConfig()
     const stopSignal = untilAskedToStop()
@@ -29,6 +34,7 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
       const app = await openUnlessStopped(config, { name: 'serve', keepAlive: true }, stopSignal)
       if (!app) return 0
       try {
+        await stopIfAsked(app, values['charging-stopped'])
         return await serveApp(app, { withWorker: !values['no-worker'], startedAt, stopSignal })
       } finally {
         await app.close()

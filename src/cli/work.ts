@@ -7,16 +7,18 @@ import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platfor
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type Command, parseFlags, underGuard } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
+import { stopIfAsked } from './stop-if-asked.ts'
 
 export const work: Command = {
   summary: 'Work jobs without answering the API',
-  usage: `rankledger work
+  usage: `rankledger work [--charging-stopped]
 
 Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you like against one database. With
-METRICS_PORT set, /healthz, /readyz and /metrics answer there.`,
+METRICS_PORT set, /healthz, /readyz and /metrics answer there.
+--charging-stopped (or CHARGING=stopped) stops charging before anything else, as for a restored database.`,
 
   async run(args) {
-    parseFlags(args, {})
+    const { values } = parseFlags(args, { 'charging-stopped': { type: 'boolean', default: false } })
     const startedAt = performance.now()
     const config = loadConfig()
     const stopSignal = untilAskedToStop()
@@ -24,6 +26,7 @@ METRICS_PORT set, /healthz, /readyz and /metrics answer there.`,
       const app = await openUnlessStopped(config, { name: 'work', keepAlive: true }, stopSignal)
       if (!app) return 0
       try {
+        await stopIfAsked(app, values['charging-stopped'])
         const readiness = openReadiness()
         const operations = await openOperationsServer(app, readiness)
         watchProcess(app.metrics, release)

@@ -15,6 +15,8 @@ import { createDatabase, dropDatabase } from '../world.ts'
 import { billingOn } from './scripted-billing.ts'
 import { scriptedProvider } from './scripted-provider.ts'
 
+type Script = ReturnType<typeof scriptedProvider>
+
 export type BillingWorld = Awaited<ReturnType<typeof openBillingWorld>>
 
 // biome-ignore lint/suspicious/noExplicitAny: stories read fields that their assertions pin down
@@ -25,9 +27,15 @@ export type Reply = { status: number; body: any; data: any; text: string; header
  * stands still until it is turned: for races, crashes and answers that no provider gives on demand.
  */
 export async function openBillingWorld(
-  options: { now?: string; terms?: Partial<BillingTerms>; stoppable?: boolean } = {},
+  options: {
+    now?: string | Date
+    terms?: Partial<BillingTerms>
+    stoppable?: boolean
+    /** A database that is there already, and the provider that it dealt with. */
+    on?: { url: string; script: Script }
+  } = {},
 ) {
-  const url = await createDatabase()
+  const url = options.on?.url ?? (await createDatabase())
   const pool = openPool({ url, max: 20, name: 'test', onError: () => {} })
   let now = new Date(options.now ?? '2026-03-05T09:00:00+09:00')
   const clock: Clock = Object.assign(() => now, {
@@ -36,8 +44,9 @@ export async function openBillingWorld(
       now = instant
     },
   })
-  const script = scriptedProvider()
-  const plain = billingOn(pool, clock, script.provider, options.terms)
+  const script = options.on?.script ?? scriptedProvider()
+  script.setting.now = () => now
+  const plain = billingOn(pool, clock, script.provider, options.terms, script.vaultKey)
   const app: BillingApp = options.stoppable ? { ...plain, provider: stoppable(plain) } : plain
   await seedPlans(app)
   const faults: unknown[] = []
@@ -167,6 +176,12 @@ export async function openBillingWorld(
         [currency],
       )
       return Object.fromEntries(found.rows.map((row) => [row.book, Number(row.sum)]))
+    },
+    url,
+    /** Closes it and leaves its database behind. */
+    async leave(): Promise<void> {
+      await http.close()
+      await pool.end()
     },
     async close(): Promise<void> {
       await http.close()

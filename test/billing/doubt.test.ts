@@ -81,6 +81,7 @@ test('money found after its attempt was given up goes back in full by itself', a
     status: 'paid',
     code: null,
     refunds: [],
+    at: world.app.clock(),
     dispute: null,
   })
   await settleFromProvider(world.app, reference)

@@ -13,8 +13,9 @@ export function billingOn(
   clock: Clock,
   provider: Provider,
   terms: Partial<BillingTerms> = {},
+  vaultKey: Buffer = randomBytes(32),
 ): BillingApp {
-  const key = { version: 1, key: randomBytes(32) }
+  const key = { version: 1, key: vaultKey }
   return {
     db: openDb<BillingTables>(pool),
     pool,

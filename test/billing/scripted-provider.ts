@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import type { Currency, Money } from '../../src/billing/money.ts'
 import type {
   Card,
@@ -47,6 +48,7 @@ type Record_ = {
   amount: Money
   status: 'paid' | 'declined' | 'pending'
   code: DeclineCode | null
+  at: Date
   refunds: { reference: string | null; amount: Money; status: 'succeeded' | 'pending' | 'failed' }[]
   dispute: { status: 'open' | 'won' | 'lost'; amount: Money; openedAt: Date; closedAt: Date | null } | null
 }
@@ -55,7 +57,8 @@ type Record_ = {
  * A provider with a book of its own that does as it is told: its calls can be answered by script, held up, or watched.
  * Like a real one it acts once per key, whatever happens to its answers.
  */
-export function scriptedProvider() {
+export function scriptedProvider(setting: { now?: () => Date } = {}) {
+  const now = () => (setting.now ?? (() => new Date()))()
   const book = new Map<string, Record_>()
   const charges: ChargePlay[] = []
   const refundPlays: RefundPlay[] = []
@@ -108,6 +111,7 @@ export function scriptedProvider() {
         amount: request.amount,
         status: code === null ? 'paid' : 'declined',
         code,
+        at: now(),
         refunds: [],
         dispute: null,
       }
@@ -175,6 +179,10 @@ export function scriptedProvider() {
   }
 
   return {
+    /** Where its time comes from; a world that opens on it turns its clock. */
+    setting,
+    /** For every world that opens on it, because a restored database is opened with the keys that sealed it. */
+    vaultKey: randomBytes(32),
     provider,
     book,
     hooks,
@@ -231,6 +239,6 @@ function paymentOf(record: Record_, card: Card): ProviderPayment {
     refunds: record.refunds.map((refund) => ({ ...refund })),
     dispute: record.dispute,
     card: { ...card },
-    at: new Date(),
+    at: record.at,
   }
 }

@@ -83,7 +83,7 @@ describe('money that pays for nothing', () => {
     expect(await shown()).toEqual(nowhere)
     expect(await world.books()).toEqual({ provider: 0, unclaimed: 0 })
     expect(
-      await world.rows(`select action, actor from billing.audit where target = $1`, [paymentId]),
+      await world.rows(`select action, actor from platform.audit where target = $1`, [paymentId]),
     ).toEqual(Array.from({ length: 2 }, () => ({ action: 'unmatched.retry', actor: 'operator' })))
   })
 
@@ -119,7 +119,7 @@ describe('money that pays for nothing', () => {
     expect((await Promise.all([settle(), settle(), settle()])).sort()).toEqual([false, false, true])
     expect(await shown()).toEqual(nowhere)
     expect(await world.books()).toEqual({ provider: 9900, unclaimed: 0, settlements: -9900 })
-    expect(await world.rows(`select action from billing.audit where target = $1`, [paymentId])).toEqual([
+    expect(await world.rows(`select action from platform.audit where target = $1`, [paymentId])).toEqual([
       { action: 'unmatched.settle' },
     ])
     await world.ask('DELETE', '/accounts/acct')

@@ -19,11 +19,41 @@ export async function endCanceled(app: BillingApp): Promise<number> {
       return due.rows
     },
     act: async (tx, now, due) => {
+      await closeUnpaid(tx, now, due)
       for (const { id, at, code } of due)
         await endSubscription(tx, id, { code: code ?? 'requested', at, now })
       return due.length
     },
   })
+}
+
+/**
+ * Closes what was not paid and is no longer tried: a cancellation that a restore brought back may find such an invoice. One
+ * whose charge is under way is settled by its outcome.
+ */
+async function closeUnpaid(
+  tx: BillingTx,
+  now: Date,
+  due: readonly { id: string; code: string | null }[],
+): Promise<void> {
+  const found = await sql<{ id: string; account_id: string; subscription_id: string }>`
+    select i.id, i.account_id, i.subscription_id from billing.invoice i
+    where i.subscription_id = any (${due.map(({ id }) => id)}) and i.status = 'open' and i.hold is null
+      and i.first_failed_at is not null and not exists (
+        select from billing.payment p where p.invoice_id = i.id and p.status in ('sending', 'unknown'))
+    order by i.id`.execute(tx)
+  for (const { id, account_id, subscription_id } of found.rows) {
+    const gaveUp = due.some((one) => one.id === subscription_id && one.code === 'payment_failed')
+    await closeInvoice(tx, id, gaveUp ? 'uncollectible' : 'void')
+    await insertEvents(tx, now, [
+      {
+        type: gaveUp ? 'invoice.uncollectible' : 'invoice.voided',
+        accountId: account_id,
+        subscriptionId: subscription_id,
+        data: { invoice_id: id },
+      },
+    ])
+  }
 }
 
 /** Ends trials that are over and have no card. */

@@ -22,33 +22,38 @@ export async function eraseAccount(app: BillingApp, accountId: string, actor: Ac
     if (locked.rows.length === 0) throw refuse('account_not_found')
     if (await hasLiveSubscription(tx, accountId)) throw refuse('subscription_exists')
 
-    await tx
-      .updateTable('billing.subscription')
-      .set({ cancel_note: null })
-      .where('account_id', '=', accountId)
-      .where('cancel_note', 'is not', null)
-      .execute()
-    await eraseContact(tx, accountId, now)
-    await tx
-      .updateTable('billing.refund')
-      .set({ note: null })
-      .where('account_id', '=', accountId)
-      .where('note', 'is not', null)
-      .execute()
-    await eraseMethods(tx, accountId)
-    await eraseWebhookBodies(tx, accountId)
-    await eraseAnswers(tx, await listAnswered(tx, accountId), now)
-    await tx
-      .updateTable('billing.unmatched_settlement')
-      .set({ note: null })
-      .where('payment_id', 'in', (query) =>
-        query.selectFrom('billing.payment').select('id').where('account_id', '=', accountId),
-      )
-      .execute()
+    await eraseTraces(tx, accountId, now)
     await insertAudit(tx, { at: now, actor, action: 'account.erase', accountId, target: accountId })
     await insertEvents(tx, now, [{ type: 'account.erased', accountId, subscriptionId: null }])
   })
   return (await findAccount(app.db, accountId))?.erasedAt ?? now
+}
+
+/** Removes every word about the person. The caller holds the account's row. */
+export async function eraseTraces(tx: BillingTx, accountId: string, now: Date): Promise<void> {
+  await tx
+    .updateTable('billing.subscription')
+    .set({ cancel_note: null })
+    .where('account_id', '=', accountId)
+    .where('cancel_note', 'is not', null)
+    .execute()
+  await eraseContact(tx, accountId, now)
+  await tx
+    .updateTable('billing.refund')
+    .set({ note: null })
+    .where('account_id', '=', accountId)
+    .where('note', 'is not', null)
+    .execute()
+  await eraseMethods(tx, accountId)
+  await eraseWebhookBodies(tx, accountId)
+  await eraseAnswers(tx, await listAnswered(tx, accountId), now)
+  await tx
+    .updateTable('billing.unmatched_settlement')
+    .set({ note: null })
+    .where('payment_id', 'in', (query) =>
+      query.selectFrom('billing.payment').select('id').where('account_id', '=', accountId),
+    )
+    .execute()
 }
 
 /** The provider's notifications may describe the payer. What they were about, and that they came, stays. */

@@ -74,7 +74,8 @@ export async function reconcilePayments(
 
 const readTries = 3
 
-async function* readBook(
+/** All pages of one of the provider's lists. */
+export async function* readBook(
   from: Date,
   to: Date,
   list: (from: Date, to: Date, cursor: string | null) => Promise<PaymentListing>,

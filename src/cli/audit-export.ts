@@ -1,0 +1,51 @@
+import { installationId, listHistory } from '../billing/audit/export-history.ts'
+import { appendChain, ChainBroken, readChain } from '../platform/chained-file.ts'
+import { renderInstant } from '../platform/time.ts'
+import { CommandFailed, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
+import { openProgress } from './progress.ts'
+
+/** Appends what is new to the file. One whose last run was cut off is refused, because nobody knows what it lacks. */
+export async function exportHistoryCommand(args: string[]): Promise<number> {
+  const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
+  const [path, ...more] = positionals
+  if (path === undefined || more.length > 0) throw new UsageError('audit export takes one file.')
+  return withApp('audit', async (app) => {
+    const installation = await installationId(app.billing.db)
+    const known = new Set<string>()
+    let owner: unknown
+    const before = await readChain(path, (line) => {
+      if (typeof line['key'] === 'string') known.add(line['key'])
+      if (line['kind'] === 'begin') owner = line['installation']
+    }).catch(explainBroken)
+    if (!before.closed)
+      throw new CommandFailed(
+        'The last export into this file was cut off; export into a new file and keep both.',
+      )
+    if (owner !== undefined && owner !== installation)
+      throw new CommandFailed('This file belongs to another installation; export into a file of its own.')
+
+    const progress = openProgress('Facts exported', null)
+    const at = app.clock()
+    let exported = 0
+    async function* lines() {
+      if (before.lines === 0) yield { kind: 'begin', format: 1, installation }
+      for await (const line of listHistory(app.billing.db, (key) => known.has(key))) {
+        progress.show(++exported)
+        yield line
+      }
+    }
+    const end = await appendChain(path, before, lines(), { at: at.toISOString() })
+    progress.end()
+    if (values.json) printJson({ exported, lines: end.lines, hash: end.hash, at: at.toISOString() })
+    else
+      print(
+        `${exported} facts exported, ${end.lines} lines in all, up to ${renderInstant(at, app.config.timeZone)}; hash ${end.hash.slice(0, 16)}.`,
+      )
+    return 0
+  })
+}
+
+export function explainBroken(error: unknown): never {
+  if (error instanceof ChainBroken) throw new CommandFailed(error.message)
+  throw error
+}

@@ -1,0 +1,310 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type HistoryLine, installationId, listHistory } from '../../src/billing/audit/export-history.ts'
+import { liftChargingStop, stopCharging } from '../../src/billing/charging-stop.ts'
+import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import { adoptPayments, ChargingGoesOn } from '../../src/billing/subscriptions/adopt-payments.ts'
+import { applyHistory } from '../../src/billing/subscriptions/apply-history.ts'
+import { reconcilePayments } from '../../src/billing/subscriptions/reconcile-payments.ts'
+import { listAlarms } from '../../src/platform/alarm.ts'
+import { appendChain, ChainBroken, readChain } from '../../src/platform/chained-file.ts'
+import { copyDatabase, dropDatabase } from '../world.ts'
+import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+
+let world: BillingWorld
+let backup: string | undefined
+beforeEach(async () => {
+  world = await openBillingWorld({ now: '2026-03-05T09:00:00+09:00' })
+})
+afterEach(async () => {
+  expect(await checkLedger(world.app.db)).toMatchObject({ faults: [] })
+  expect(BigInt((await world.books())['provider'] ?? 0)).toBe(world.script.balance('KRW'))
+  expect(world.faults).toEqual([])
+  await world.close()
+  if (backup) await dropDatabase(backup)
+  backup = undefined
+})
+
+/** A backup is taken, and life goes on. */
+async function dump() {
+  const { url, script } = world
+  const now = world.app.clock()
+  await world.leave()
+  backup = await copyDatabase(url)
+  world = await openBillingWorld({ on: { url, script }, now })
+}
+
+/** The database is lost; what is there is the backup, and the time is what it is. */
+async function restore(): Promise<HistoryLine[]> {
+  const lines: HistoryLine[] = []
+  for await (const line of listHistory(world.app.db, () => false)) lines.push(line)
+  const { script } = world
+  const now = world.app.clock()
+  await world.close()
+  world = await openBillingWorld({ on: { url: backup!, script }, now })
+  backup = undefined
+  await stopCharging(world.app.db, 'restored', now, { holdsDue: true })
+  return lines
+}
+
+const [from, to] = [new Date('2026-01-01'), new Date('2027-01-01')]
+const adopt = () => adoptPayments(world.app, from, to)
+const reconcile = () => reconcilePayments(world.app, from, to)
+async function goOn() {
+  expect(await liftChargingStop(world.app.db, world.app.clock())).toBe(true)
+  await world.runDue()
+}
+const idOf = async (account: string) =>
+  (await world.get(`/subscriptions?account_id=${account}`)).data.subscriptions[0].subscription_id
+const statusOf = async (account: string) => (await world.subscription(await idOf(account))).status
+const numbers = async (account: string) =>
+  (await world.invoices(account)).map(
+    // biome-ignore lint/suspicious/noExplicitAny: the assertions pin the fields down
+    ({ number, period_start, status, amount_refunded, payments }: any) => ({
+      number,
+      period_start,
+      status,
+      amount_refunded,
+      // biome-ignore lint/suspicious/noExplicitAny: see above
+      payments: payments.map(({ reference, status: outcome }: any) => [reference, outcome]),
+    }),
+  )
+/** How often the provider took money for an account. */
+const taken = (account: string) =>
+  [...world.script.book.values()].filter((one) => one.accountId === account && one.status === 'paid').length
+
+describe('after a restore', () => {
+  test('nobody is charged twice, and everything stands where it stood, number for number', async () => {
+    for (const account of ['plain', 'retried', 'failing', 'refunded', 'disputed'])
+      await world.subscribe(account, { card: `bk_test_${account}` })
+    await world.advanceTo('2026-04-05T10:00:00+09:00')
+    await dump()
+    world.script.declineCard('bk_test_retried', 'insufficient_funds')
+    world.script.declineCard('bk_test_failing', 'insufficient_funds')
+    await world.advanceTo('2026-05-05T12:00:00+09:00')
+    world.script.declineCard('bk_test_retried', null)
+    await world.advanceTo('2026-05-07T00:00:00+09:00')
+    const [newest] = await world.invoices('refunded')
+    for (const amount of [100, 200])
+      expect((await world.post('/refund', { invoice_id: newest.invoice_id, amount })).status).toBe(200)
+    const [disputed] = await world.invoices('disputed')
+    world.script.dispute(disputed.payments[0].reference, 'lost', world.app.clock())
+    await reconcile()
+    const accounts = ['plain', 'retried', 'failing', 'refunded', 'disputed']
+    const before = Object.fromEntries(
+      await Promise.all(accounts.map(async (one) => [one, [await statusOf(one), await numbers(one)]])),
+    )
+    const books = await world.books()
+    const charges = world.script.book.size
+    world.skipTo('2026-05-20T00:00:00+09:00')
+
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    expect(await adopt()).toEqual({ adopted: charges - 10, subscriptions: 5 })
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+    const after = Object.fromEntries(
+      await Promise.all(accounts.map(async (one) => [one, [await statusOf(one), await numbers(one)]])),
+    )
+    expect(after).toEqual(before)
+    expect(await world.books()).toEqual(books)
+    expect(world.script.book.size).toBe(charges)
+
+    await goOn()
+    await world.advanceTo('2026-06-06T00:00:00+09:00')
+    for (const account of ['plain', 'retried', 'refunded', 'disputed']) expect(taken(account)).toBe(4)
+    // The next refund has a number of its own, so it is none that was done before.
+    const { status, data } = await world.post('/refund', {
+      invoice_id: after['refunded'][1][0].invoice_id ?? (await world.invoices('refunded'))[1].invoice_id,
+      amount: 100,
+    })
+    expect([status, data.amount]).toEqual([200, 100])
+    expect((await world.invoices('refunded'))[1].amount_refunded).toBe(400)
+  })
+
+  test('a charge that comes late is looked up first, so that even without adopting nobody pays twice', async () => {
+    for (const account of ['a', 'b', 'c']) await world.subscribe(account)
+    await dump()
+    await world.advanceTo('2026-04-06T00:00:00+09:00')
+    expect(world.script.book.size).toBe(6)
+    await restore()
+    await goOn()
+    expect(world.script.book.size).toBe(6)
+    for (const account of ['a', 'b', 'c']) expect((await world.invoices(account))[0].status).toBe('paid')
+    expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+  })
+
+  test('whoever had cancelled is not charged, and whoever had resumed is', async () => {
+    for (const account of ['cancels', 'resumes', 'later', 'owes'])
+      await world.subscribe(account, { card: `bk_test_${account}` })
+    await world.post('/cancel', { subscription_id: await idOf('resumes') })
+    world.script.declineCard('bk_test_owes', 'insufficient_funds')
+    await world.advanceTo('2026-04-02T00:00:00+09:00')
+    await dump()
+    await world.post('/cancel', { subscription_id: await idOf('cancels') })
+    await world.post('/resume', { subscription_id: await idOf('resumes') })
+    await world.advanceTo('2026-04-07T00:00:00+09:00')
+    expect(await statusOf('owes')).toBe('past_due')
+    await world.post('/cancel', { subscription_id: await idOf('owes') })
+    // Pays for April and leaves in May.
+    await world.post('/cancel', { subscription_id: await idOf('later') })
+    world.skipTo('2026-05-30T00:00:00+09:00')
+
+    const lines = await restore()
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({
+      cancellations: 3,
+      resumptions: 1,
+    })
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({
+      cancellations: 0,
+      resumptions: 0,
+    })
+    await world.runDue()
+    expect(await statusOf('cancels')).toBe('canceling')
+    await adopt()
+    await goOn()
+    await world.advanceTo('2026-06-20T00:00:00+09:00')
+    expect([await statusOf('cancels'), await statusOf('later'), await statusOf('owes')]).toEqual(
+      Array(3).fill('canceled'),
+    )
+    expect(await statusOf('resumes')).toBe('active')
+    expect(['cancels', 'later', 'owes'].map(taken)).toEqual([1, 2, 1])
+    expect((await world.invoices('owes'))[0]).toMatchObject({ status: 'void' })
+    // March and April were taken before; May fell due while all stood still, and June is new.
+    expect(taken('resumes')).toBe(4)
+  })
+
+  test('what was erased, used up or revoked stays so', async () => {
+    const contact = { email: 'kim@example.com', name: 'Kim' }
+    const given = {
+      plan_id: 'starter-monthly',
+      payment_method: { billing_key: 'bk_test_ok' },
+      customer: contact,
+    }
+    await world.post('/subscribe', { account_id: 'gone', ...given })
+    const token = await world.makeToken()
+    await dump()
+    await world.post('/cancel', { subscription_id: await idOf('gone'), reason: 'my reasons' })
+    await world.post('/trial', { account_id: 'tried', plan_id: 'starter-monthly' })
+    await world.advanceTo('2026-04-06T00:00:00+09:00')
+    expect((await world.ask('DELETE', '/accounts/gone')).status).toBe(200)
+    await world.rows(`update platform.token set revoked_at = $1 where hash = sha256($2)`, [
+      world.app.clock(),
+      token,
+    ])
+    const lines = await restore()
+    expect((await world.get('/accounts/gone')).text).toContain('kim@example.com')
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({
+      cancellations: 1,
+      erasures: 1,
+      trials: 1,
+      tokens: 1,
+    })
+    expect((await world.get('/accounts/gone')).text).not.toContain('kim@example.com')
+    expect(await world.rows('select from billing.payment_method where sealed is not null')).toEqual([])
+    expect(await world.post('/trial', { account_id: 'tried', plan_id: 'starter-monthly' })).toMatchObject({
+      status: 409,
+    })
+    expect((await world.get('/plans', { token })).status).toBe(401)
+    await goOn()
+    expect(taken('gone')).toBe(1)
+  })
+
+  test('a card that was replaced is not charged, and somebody is told', async () => {
+    await world.subscribe('acct', { card: 'bk_test_old' })
+    await world.post('/trial', { account_id: 'trial', plan_id: 'starter-monthly' })
+    await dump()
+    await world.post('/payment-method', {
+      subscription_id: await idOf('acct'),
+      payment_method: { billing_key: 'bk_test_new' },
+    })
+    await world.subscribe('trial', { card: 'bk_test_trial' })
+    await world.advanceTo('2026-04-06T00:00:00+09:00')
+    const asked: string[] = []
+    world.script.hooks.beforeCharge = async ({ billingKey }) => void asked.push(billingKey)
+    const lines = await restore()
+    const done = await applyHistory(world.app, lines, 'operator')
+    expect([...done.cards].sort()).toEqual([await idOf('acct'), await idOf('trial')].sort())
+    await adopt()
+    expect([await statusOf('acct'), await statusOf('trial')]).toEqual(['active', 'active'])
+    expect((await listAlarms(world.app.db, 10)).map(({ kind }) => kind)).toEqual(
+      Array(2).fill('card_lost_in_restore'),
+    )
+    await goOn()
+    await world.advanceTo('2026-04-20T00:00:00+09:00')
+    expect([await statusOf('acct'), await statusOf('trial')]).toEqual(['active', 'past_due'])
+    await world.advanceTo('2026-05-06T00:00:00+09:00')
+    expect(await statusOf('acct')).toBe('past_due')
+    expect(asked).toEqual([])
+  })
+
+  test('what fits nowhere is listed and left alone', async () => {
+    await world.subscribe('known')
+    await dump()
+    await world.subscribe('new')
+    const stranger = (await world.invoices('new'))[0].payments[0].reference
+    const lines = await restore()
+    expect((await applyHistory(world.app, lines, 'operator')).lost).toMatchObject([{ account: 'new' }])
+    await adopt()
+    const { differences } = await reconcile()
+    expect(differences.map(({ kind, reference }) => [kind, reference])).toEqual([['unknown_here', stranger]])
+    await goOn()
+    expect(world.script.book.get(stranger)!.refunds).toEqual([])
+    // Ours and theirs differ by exactly that.
+    world.script.book.delete(stranger)
+  })
+
+  test('nothing is taken over, and nothing falls due, unless the calendar stands still', async () => {
+    await world.subscribe('acct')
+    await expect(adopt()).rejects.toThrow(ChargingGoesOn)
+    await stopCharging(world.app.db, 'operator', world.app.clock(), { holdsDue: true })
+    world.skipTo('2026-04-06T00:00:00+09:00')
+    await world.runDue()
+    expect(await world.invoices('acct')).toHaveLength(1)
+    await goOn()
+    expect(taken('acct')).toBe(2)
+  })
+})
+
+describe('a file of history', () => {
+  let folder: string
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'rankledger-history-'))
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  test('grows line by line, and a cut, a change or a missing end is noticed', async () => {
+    await world.subscribe('acct')
+    const path = join(folder, 'history.jsonl')
+    const append = async () => {
+      const known = new Set<unknown>()
+      const before = await readChain(path, (line) => void known.add(line['key']))
+      return appendChain(
+        path,
+        before,
+        listHistory(world.app.db, (key) => known.has(key)),
+        { at: 'now' },
+      )
+    }
+    const first = await append()
+    await world.post('/cancel', { subscription_id: await idOf('acct') })
+    const second = await append()
+    expect([first.lines, second.lines]).toEqual([2, 4])
+    expect(await readChain(path)).toEqual(second)
+
+    const whole = readFileSync(path, 'utf8')
+    const lines = whole.trimEnd().split('\n')
+    writeFileSync(path, `${lines.slice(0, 3).join('\n')}\n`)
+    expect(await readChain(path)).toMatchObject({ closed: false })
+    writeFileSync(path, whole.slice(0, -40))
+    await expect(readChain(path)).rejects.toThrow(ChainBroken)
+    writeFileSync(path, whole.replace('"acct"', '"other"'))
+    await expect(readChain(path)).rejects.toThrow(/line 1/)
+    writeFileSync(path, [lines[0], ...lines.slice(2)].join('\n'))
+    await expect(readChain(path)).rejects.toThrow(ChainBroken)
+    expect(whole).not.toMatch(/bk_test|@/)
+    expect(await installationId(world.app.db)).toMatch(/^[0-9a-f]{32}$/)
+  })
+})
