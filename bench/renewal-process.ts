@@ -27,4 +27,4 @@ process.on('message', async (count: number) => {
   if (renewals !== count || due.rowCount !== count) throw new Error(`${renewals} of ${count} were renewed`)
   process.send!(renewals / seconds)
 })
-process.send!({ port, token, sandboxUrl: app.sandboxUrl })
+process.send!({ port, token, sandboxUrl: app.sandboxUrl, sandboxKey: app.sandboxKey })

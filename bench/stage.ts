@@ -12,7 +12,13 @@ import { migrateQueue } from '../src/platform/queue.ts'
 import type { Asked } from './keep-asking.ts'
 import type { LoadOrder } from './load-process.ts'
 
-export type Started = { port: number; token?: string; sandboxUrl?: string; process: ChildProcess }
+export type Started = {
+  port: number
+  token?: string
+  sandboxUrl?: string
+  sandboxKey?: string
+  process: ChildProcess
+}
 
 /** What a measurement stands on: a durable PostgreSQL, and processes that end with it. */
 export type Stage = {

@@ -54,7 +54,7 @@ export async function bench(): Promise<BenchResult[]> {
                 currency: 'KRW',
                 description: 'x',
               },
-              { authorization: 'Bearer sandbox', 'idempotency-key': `"bench_${at}"` },
+              { authorization: `Bearer ${api.sandboxKey}`, 'idempotency-key': `"bench_${at}"` },
             ),
           200,
         ),

@@ -343,3 +343,10 @@ begin
   perform sandbox.notify(event_id, 'refund.failed', paid.reference, reference_text, service_now, 1, interval '0');
   return sandbox.render_payment(paid);
 end $$;
+
+-- The secret key that opens this provider, as a provider would give one to its merchant. Whoever shares the book shares it.
+create table sandbox.secret_key (
+  one  boolean primary key default true check (one),
+  key  text not null default 'sk_test_' || replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '')
+);
+insert into sandbox.secret_key default values;

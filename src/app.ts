@@ -36,6 +36,7 @@ import { openVault, type VaultKey, watchfulVault } from './platform/vault.ts'
 import { admitVaultKeys, openInstallationKey } from './platform/vault-keys.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
+import { readSecretKey } from './sandbox/secret-key.ts'
 
 export type ServiceLog = Log<typeof logEvents>
 
@@ -53,6 +54,8 @@ export type App = {
   readonly limiter: RateLimiter
   /** Where the sandbox provider listens, if that is the provider. */
   readonly sandboxUrl: string | undefined
+  /** The secret key that opens it. */
+  readonly sandboxKey: string | undefined
   readonly billing: BillingApp
   /** Billing as each use sees it: the same but for its places at the provider. */
   readonly billingFor: Readonly<Record<ProviderUse, BillingApp>>
@@ -126,11 +129,13 @@ export async function openApp(
     const webhookSecrets = webhookSecretsOf(config)
     for (const { key } of vaultKeys) secrets.add(key.toString('base64'))
     for (const secret of webhookSecrets) secrets.add(secret)
-    const sandbox = await openOwnSandbox(config, pool, clock, log)
+    const sandboxKey = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
+    if (sandboxKey) secrets.add(sandboxKey)
+    const sandbox = await openOwnSandbox(config, pool, clock, log, sandboxKey)
     if (config.seller.logo) await keepLogo(billingDb, config.seller.logo)
     const sandboxUrl =
       sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
-    const providerGuard = openProvider(config, sandboxUrl, metrics)
+    const providerGuard = openProvider(config, sandboxUrl, sandboxKey, metrics)
     const { name } = config.provider
     const stop = openStopSwitch({
       isStopped: async () => (await findChargingStop(billingDb, name)) !== undefined,
@@ -165,6 +170,7 @@ export async function openApp(
       access: openAccess(pool, clock),
       limiter: openRateLimiter(pool),
       sandboxUrl,
+      sandboxKey: config.provider.secretKey ?? sandboxKey,
       billing: billingFor.requests,
       billingFor,
       providerGuard,
@@ -196,12 +202,14 @@ async function openOwnSandbox(
   pool: pg.Pool,
   clock: Clock,
   log: ServiceLog,
+  key: string | undefined,
 ): Promise<Sandbox | undefined> {
   if (config.provider.name !== 'sandbox' || config.provider.baseUrl) return undefined
   return openSandbox({
     pool,
     clock,
     port: config.sandboxPort,
+    keys: [key, config.provider.secretKey].filter((one) => one !== undefined),
     // Only a process that knows where the API listens sends notifications; see `startNotifier`.
     webhook: { url: undefined, secrets: () => [] },
     onError: (error) => log.warn('sandbox.failed', { error }),
@@ -219,14 +227,20 @@ export function startNotifier(app: App, apiUrl: string): Notifier | undefined {
   })
 }
 
-function openProvider(config: Config, sandboxUrl: string | undefined, metrics: Metrics): ProviderGuard {
+function openProvider(
+  config: Config,
+  sandboxUrl: string | undefined,
+  sandboxKey: string | undefined,
+  metrics: Metrics,
+): ProviderGuard {
   const { name, secretKey, timeoutMs } = config.provider
-  if (name !== 'sandbox' || sandboxUrl === undefined) {
+  const key = secretKey ?? sandboxKey
+  if (name !== 'sandbox' || sandboxUrl === undefined || key === undefined) {
     throw new Error(
       `PAYMENT_PROVIDER=${name} has no adapter in this release; docs/providers.md tells what is there.`,
     )
   }
-  const provider = sandboxProvider({ baseUrl: sandboxUrl, secretKey: secretKey ?? 'sandbox', timeoutMs })
+  const provider = sandboxProvider({ baseUrl: sandboxUrl, secretKey: key, timeoutMs })
   const measured = measuredProvider(provider, (call, outcome, seconds) => {
     metrics.providerAnswers.inc({ provider: name, call, outcome })
     metrics.providerSeconds.observe({ provider: name, call }, seconds)

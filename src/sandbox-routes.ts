@@ -34,11 +34,13 @@ const refuse = refusalsOf({
 })
 
 /** A window into the sandbox provider's own book, and its levers for making things go wrong. Sandbox mode only. */
-export function sandboxRoutes(http: Http, provider: { providerUrl: string; timeZone?: string }): void {
+export function sandboxRoutes(
+  http: Http,
+  provider: { providerUrl: string; key: string; timeZone?: string },
+): void {
   const { providerUrl, timeZone = 'UTC' } = provider
   const fetchJson = openFetchJson({ timeoutMs: 5_000, maxConnections: 8 })
-  // Any key opens the sandbox.
-  const headers = { authorization: 'Bearer sandbox' }
+  const headers = { authorization: `Bearer ${provider.key}` }
 
   const shown = (payment: ProviderPayment) =>
     ({ ...payment, created_at: renderInstant(parseInstant(payment.created_at)!, timeZone) }) as never

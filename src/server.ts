@@ -53,7 +53,10 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
   })
   if (app.config.mode === 'sandbox') {
     clockRoutes(http, app)
-    if (app.sandboxUrl) sandboxRoutes(http, { providerUrl: app.sandboxUrl, timeZone: app.config.timeZone })
+    if (app.sandboxUrl && app.sandboxKey) {
+      const { sandboxUrl: providerUrl, sandboxKey: key } = app
+      sandboxRoutes(http, { providerUrl, key, timeZone: app.config.timeZone })
+    }
   }
   wrongMethods.mount()
   await http.ready()

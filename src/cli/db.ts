@@ -7,6 +7,7 @@ import { listSweepFailures } from '../billing/sweep-failures.ts'
 import { listUnknown, listWaitingWebhooks } from '../billing/vitals.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
+import { auditInsert } from '../platform/audit-rows.ts'
 import { grantsFor } from '../platform/grants.ts'
 import { countJobs, discardDeadJob, listDeadJobs, reviveDeadJob } from '../platform/queue.ts'
 import { renderInstant } from '../platform/time.ts'
@@ -276,6 +277,10 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
     progress.show(checked, `${resealed} sealed anew`),
   )
   progress.end()
+  const [first] = app.config.vaultKeys
+  const target = `vault:${first?.version ?? 'data-dir'}`
+  const noted = { at: app.clock(), actor: 'operator', action: 'keys.rotate', accountId: null, target }
+  await auditInsert(noted).execute(app.billing.db)
   if (asJson) printJson(done)
   else print(`${done.checked} sealed values checked, ${done.resealed} sealed anew with the first key.`)
   return 0

@@ -4,62 +4,70 @@ import { loadConfig } from '../config.ts'
 import { movableClock } from '../platform/clock.ts'
 import { keepSecret } from '../platform/data-dir.ts'
 import { openPool } from '../platform/db.ts'
-import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { openMetrics } from '../platform/metrics.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
-import { type Command, CommandFailed, parseFlags } from './command.ts'
+import { readSecretKey } from '../sandbox/secret-key.ts'
+import { type Command, CommandFailed, parseFlags, underGuard } from './command.ts'
 
 export const sandbox: Command = {
   summary: 'Run the sandbox payment provider on its own',
-  usage: `rankledger sandbox [--webhook-url URL]
+  usage: `rankledger sandbox [--webhook-url URL] [--host ADDRESS]
 
 Listens on SANDBOX_PORT and keeps its book in the database. Point the service to it with PROVIDER_BASE_URL. Its
-notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webhook.`,
+notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webhook. It listens on this machine only, unless
+--host names another address. It is opened by PROVIDER_SECRET_KEY, if that is set, and by the key in its database, which
+every process of the same database finds by itself.`,
 
   async run(args) {
-    const { values } = parseFlags(args, { 'webhook-url': { type: 'string' } })
+    const { values } = parseFlags(args, {
+      'webhook-url': { type: 'string' },
+      host: { type: 'string', default: '127.0.0.1' },
+    })
     const config = loadConfig()
     if (config.mode === 'live')
       throw new CommandFailed('The sandbox provider takes no real money and refuses MODE=live.')
     const stopSignal = untilAskedToStop()
     const { log, secrets } = openLog(config)
-    const guard = guardProcessOutput(log)
-    const database = await openDatabase(config, { keepAlive: true, log, secrets, metrics: openMetrics() })
-    try {
-      await migrateDatabase(config, database)
-      const pool = openPool({
-        ...database.limits,
-        url: database.url,
-        max: config.database.poolSize,
-        name: 'rankledger sandbox',
-        onError: (error) => log.warn('database.lost', { error }),
-      })
-      const clock = await movableClock(pool)
-      const [secret = keepSecret(config.dataDir, 'webhook-secret', () => '')] = config.webhookSecrets
-      const provider = await openSandbox({
-        pool,
-        clock,
-        port: config.sandboxPort,
-        host: config.host,
-        webhook: {
-          url: values['webhook-url'] ?? `http://${config.host}:${config.port}/api/billing/webhook`,
-          secrets: () => [secret],
-        },
-        onError: (error) => log.warn('sandbox.failed', { error }),
-      })
-      log.info('service.started', {
-        mode: 'sandbox',
-        port: Number(new URL(provider.url).port),
-        worker: false,
-      })
-      log.info('service.stopping', { signal: await stopSignal })
-      await Promise.race([provider.close(), sleep(15_000, undefined, { ref: false })])
-      await pool.end()
-      return 0
-    } finally {
-      await database.close()
-      guard.uninstall()
-    }
+    return underGuard(config, {}, async () => {
+      const database = await openDatabase(config, { keepAlive: true, log, secrets, metrics: openMetrics() })
+      try {
+        await migrateDatabase(config, database)
+        const pool = openPool({
+          ...database.limits,
+          url: database.url,
+          max: config.database.poolSize,
+          name: 'rankledger sandbox',
+          onError: (error) => log.warn('database.lost', { error }),
+        })
+        const clock = await movableClock(pool)
+        const [secret = keepSecret(config.dataDir, 'webhook-secret', () => '')] = config.webhookSecrets
+        const key = await readSecretKey(pool)
+        secrets.add(key)
+        const provider = await openSandbox({
+          pool,
+          clock,
+          port: config.sandboxPort,
+          host: values.host,
+          keys: [key, config.provider.secretKey].filter((one) => one !== undefined),
+          webhook: {
+            url: values['webhook-url'] ?? `http://${config.host}:${config.port}/api/billing/webhook`,
+            secrets: () => [secret],
+          },
+          onError: (error) => log.warn('sandbox.failed', { error }),
+        })
+        log.info('service.started', {
+          mode: 'sandbox',
+          port: Number(new URL(provider.url).port),
+          worker: false,
+        })
+        log.info('service.stopping', { signal: await stopSignal })
+        await Promise.race([provider.close(), sleep(15_000, undefined, { ref: false })])
+        await pool.end()
+        return 0
+      } finally {
+        await database.close()
+      }
+    })
   },
 }

@@ -2,13 +2,12 @@ import Type from 'typebox'
 import type { Http } from '../platform/http/http.ts'
 import { limitOf, pageOf, pageQuery } from '../platform/page.ts'
 import { parseInstant } from '../platform/time.ts'
-import { type Desk, requireKey } from './desk.ts'
+import type { Desk } from './desk.ts'
 import { Faults } from './faults.ts'
 import { readPlace } from './place.ts'
 import { refuse } from './refusals.ts'
 
 const strict = { additionalProperties: false }
-const common = { onRequest: requireKey }
 
 /** A dispute is opened, and later won or lost by the merchant. */
 export const Dispute = Type.Object(
@@ -33,16 +32,16 @@ export function adminRoutes(http: Http, desk: Desk): void {
 }
 
 function staffRoutes(http: Http, desk: Desk, prefix: string): void {
-  http.get(`${prefix}/faults`, common, () => desk.faults.inForce())
+  http.get(`${prefix}/faults`, () => desk.faults.inForce())
 
-  http.post(`${prefix}/faults`, { ...common, schema: { body: Faults } }, async (request) => {
+  http.post(`${prefix}/faults`, { schema: { body: Faults } }, async (request) => {
     await desk.faults.set(request.body)
     return request.body
   })
 
   http.get(
     `${prefix}/payments`,
-    { ...common, schema: { querystring: Type.Object(pageQuery, strict) } },
+    { schema: { querystring: Type.Object(pageQuery, strict) } },
     async (request) => {
       const limit = limitOf(request.query)
       const rows = await desk.book.listNewestFirst(readPlace(request.query), limit + 1)
@@ -51,7 +50,7 @@ function staffRoutes(http: Http, desk: Desk, prefix: string): void {
     },
   )
 
-  http.post(`${prefix}/disputes`, { ...common, schema: { body: Dispute } }, async (request) => {
+  http.post(`${prefix}/disputes`, { schema: { body: Dispute } }, async (request) => {
     const { reference, status, amount } = request.body
     if (!(await desk.book.find(reference))) throw refuse('charge_not_found')
     const payment = await desk.notifyAfter(desk.book.dispute(reference, status, amount, await desk.now()))
@@ -59,7 +58,7 @@ function staffRoutes(http: Http, desk: Desk, prefix: string): void {
     return payment
   })
 
-  const named = { ...common, schema: { params: Type.Object({ name: Type.String() }) } }
+  const named = { schema: { params: Type.Object({ name: Type.String() }) } }
 
   http.post(`${prefix}/charges/:name/dispute`, named, async (request) => {
     const { name } = request.params
@@ -74,11 +73,11 @@ function staffRoutes(http: Http, desk: Desk, prefix: string): void {
     return payment
   })
 
-  http.get(`${prefix}/clock`, common, async () => ({ now: (await desk.now()).toISOString() }))
+  http.get(`${prefix}/clock`, async () => ({ now: (await desk.now()).toISOString() }))
 
   http.post(
     `${prefix}/clock`,
-    { ...common, schema: { body: Type.Object({ advance_to: Type.String({ maxLength: 64 }) }, strict) } },
+    { schema: { body: Type.Object({ advance_to: Type.String({ maxLength: 64 }) }, strict) } },
     async (request) => {
       const target = parseInstant(request.body.advance_to)
       if (!target) throw refuse('invalid_instant')

@@ -10,7 +10,7 @@ import { parseInstant } from '../platform/time.ts'
 import type { Entered, Keyed } from './book.ts'
 import { billingKeyOf, findCard, type TestCard } from './cards.ts'
 import { currencies } from './currencies.ts'
-import { breakDown, type Desk, hold, requireKey, sendJson } from './desk.ts'
+import { breakDown, type Desk, hold, sendJson } from './desk.ts'
 import type { Faults, Mishap } from './faults.ts'
 import { readPlace } from './place.ts'
 import { refuse } from './refusals.ts'
@@ -56,7 +56,7 @@ const Listing = Type.Object(
 
 /** The provider's API for merchants. */
 export function chargeRoutes(http: Http, desk: Desk): void {
-  const common = { onRequest: [requireKey, refuseWhenDown(desk)] }
+  const common = { onRequest: [refuseWhenDown(desk)] }
 
   http.post('/v1/charges', { ...common, schema: { body: Charge } }, (request, reply) =>
     charge(desk, request, reply, request.body),

@@ -12,6 +12,7 @@ import { chargeRoutes } from './charge-routes.ts'
 import type { Desk } from './desk.ts'
 import { openFaultDesk } from './faults.ts'
 import { openNotifier } from './notifier.ts'
+import { requireOneOf } from './secret-key.ts'
 
 export type Sandbox = {
   /** Where the provider listens: `http://127.0.0.1:40123`. */
@@ -25,6 +26,8 @@ export type SandboxOptions = {
   /** 0: any free one. */
   readonly port?: number
   readonly host?: string
+  /** The secret keys that open it. */
+  readonly keys: readonly string[]
   /** How long a key is remembered, in service time. */
   readonly keyWindowMs?: number
   readonly webhook: {
@@ -61,6 +64,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 
   const http = buildServer(onError)
+  http.addHook('onRequest', requireOneOf(options.keys))
   chargeRoutes(http, desk)
   adminRoutes(http, desk)
   await http.listen({ port: options.port ?? 0, host: options.host ?? '127.0.0.1' })

@@ -166,7 +166,7 @@ describe('the commands themselves', () => {
     const stranger = await fetch(`${world.app.sandboxUrl}/v1/charges`, {
       method: 'POST',
       headers: {
-        authorization: 'Bearer sandbox',
+        authorization: `Bearer ${world.app.sandboxKey}`,
         'content-type': 'application/json',
         'idempotency-key': '"pay_stranger"',
       },

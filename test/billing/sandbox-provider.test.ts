@@ -111,7 +111,7 @@ test('money given back in the provider’s own console is recorded with the refu
   const byHand = await fetch(`${world.app.sandboxUrl}/v1/charges/${payments[0].reference}/refunds`, {
     method: 'POST',
     headers: {
-      authorization: 'Bearer console',
+      authorization: `Bearer ${world.app.sandboxKey}`,
       'idempotency-key': 'by-hand',
       'content-type': 'application/json',
     },

@@ -9,6 +9,9 @@ import { type Database, openDatabase } from './database.ts'
 import { type Member, openMember } from './member.ts'
 import { openProxy, type Tap, type TcpProxy } from './proxy.ts'
 
+/** Opens the provider, and must be in no log. */
+export const providerKey = `sk_test_${randomBytes(16).toString('hex')}`
+
 export const linkNames = ['client', 'database', 'session', 'provider', 'webhook'] as const
 export type LinkName = (typeof linkNames)[number]
 export type Link = { readonly name: LinkName; readonly proxy: TcpProxy }
@@ -105,7 +108,6 @@ async function openGround(): Promise<Ground> {
   const database = await openDatabase(databaseDir)
   const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`
   const vaultKey = randomBytes(32).toString('base64')
-  const providerKey = `sk_test_${randomBytes(16).toString('hex')}`
   const links: Link[] = []
   return {
     database,
@@ -217,7 +219,7 @@ function through(databaseUrl: string, { port }: TcpProxy): string {
 /** The status of an answer, 0 if none comes. */
 async function ask(url: string): Promise<number> {
   try {
-    const headers = { authorization: 'Bearer chaos' }
+    const headers = { authorization: `Bearer ${providerKey}` }
     const answer = await fetch(url, { headers, signal: AbortSignal.timeout(1_000) })
     await answer.text()
     return answer.status

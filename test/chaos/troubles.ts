@@ -3,7 +3,7 @@ import type { Faults } from '../../src/sandbox/faults.ts'
 import { type Random, seededRandom } from '../simulation/random.ts'
 import { until } from './database.ts'
 import { openDeck } from './deck.ts'
-import { type Fleet, linkNames } from './fleet.ts'
+import { type Fleet, linkNames, providerKey } from './fleet.ts'
 import { type Kills, type Outage, openKills, type Recovery } from './kills.ts'
 import { linkFaults } from './proxy.ts'
 
@@ -183,7 +183,7 @@ async function setFaults({ sandbox }: Fleet, faults: Faults): Promise<boolean> {
   try {
     const answer = await fetch(`http://127.0.0.1:${sandbox.port()}/admin/faults`, {
       method: 'POST',
-      headers: { authorization: 'Bearer chaos', 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${providerKey}`, 'content-type': 'application/json' },
       body: JSON.stringify(faults),
       signal: AbortSignal.timeout(2_000),
     })

@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { buildHttp } from '../../src/platform/http/http.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -89,6 +90,103 @@ test('a field name that may be a secret is not said back', async () => {
   }
   const typo = await world.post('/api/batch/keywords', { workspace_id: 'w', keywords: ['a'], keyword: 1 })
   expect(typo.body.error.details[0].path).toBe('keyword')
+})
+
+test('a request id that may be a card or a number of a person is answered as it came and not logged so', async () => {
+  const lines: unknown[] = []
+  const http = buildHttp({
+    access: world.app.access,
+    limiter: world.app.limiter,
+    openPrefixes: [],
+    onAnswer: ({ request_id }) => lines.push(request_id),
+    onFault() {},
+  })
+  http.get('/open', { config: { access: 'open' } }, async () => ({}))
+  const ids = [
+    '4242424242424242',
+    '42424242-4242-4242-0000-000000000000',
+    'deadbeef-4242-4242-4242-424242424242',
+    '4242x4242x4242x4242',
+    'a010b1234c5678',
+  ]
+  for (const id of ids) {
+    const answer = await http.inject({ url: '/open', headers: { 'x-request-id': id } })
+    expect(answer.headers['x-request-id']).toBe(id)
+  }
+  await http.inject({ url: '/open', headers: { 'x-request-id': '4242x4242x4242x4242' } })
+  await expect.poll(() => lines.length).toBe(6)
+  for (const line of lines) expect(line).toMatch(/^caller-[a-p]{20}$/)
+  expect(lines[5]).toBe(lines[3])
+  for (const id of ['req-2026-11', 'f3b1c2d4-9a8e-4c7d-b6a5-0e1f2a3b4c5d']) {
+    await http.inject({ url: '/open', headers: { 'x-request-id': id } })
+    await expect.poll(() => lines.at(-1)).toBe(id)
+  }
+  await http.close()
+})
+
+test('names hold nothing that cannot be seen', async () => {
+  for (const hidden of ['\u0000', '\u0007', '\u202e', '\u2066', '\u200f', '\u2028', '\u0085', '\n']) {
+    const name = `Kim${hidden}Lee`
+    const account = await world.ask('PUT', '/api/billing/accounts/acct_1', { body: { customer: { name } } })
+    expect([account.status, account.body.error.code]).toEqual([400, 'validation_failed'])
+    expect(account.body.error.details[0]).toMatchObject({ path: 'customer.name', code: 'wrong_form' })
+    const plan = {
+      name,
+      amount: 1,
+      currency: 'KRW',
+      interval: 'month',
+      interval_count: 1,
+      trial_days: 0,
+      active: true,
+    }
+    expect((await world.ask('PUT', '/api/billing/plans/hidden', { body: plan })).status).toBe(400)
+  }
+  const fine = { customer: { name: "김민수 O'Brien-Łukasz 👩‍💻 (Team)", email: 'kim@example.com' } }
+  expect((await world.ask('PUT', '/api/billing/accounts/acct_1', { body: fine })).status).toBe(200)
+})
+
+test('a billing key that is a step in a path is a key that nobody has', async () => {
+  const trial = await world.post('/api/billing/trial', {
+    account_id: 'acct_dots',
+    plan_id: 'starter-monthly',
+  })
+  const { subscription_id } = trial.body.data
+  for (const billing_key of ['.', '..', '../../admin/faults', '%2e%2e']) {
+    const change = { subscription_id, payment_method: { billing_key } }
+    const answer = await world.post('/api/billing/payment-method', change)
+    expect([answer.status, answer.body.error.code], billing_key).toEqual([422, 'billing_key_invalid'])
+  }
+})
+
+test('unknown keywords make no partitions', async () => {
+  const months = () => world.query('select from pg_class where relname like $1', ['rank_2%'])
+  const before = (await months()).length
+  const observations = Array.from({ length: 300 }, (_, at) => ({
+    keyword: 'nobody registered this',
+    day: `${2001 + Math.floor(at / 12)}-${String(1 + (at % 12)).padStart(2, '0')}-01`,
+    status: 'not_in_depth',
+  }))
+  const answer = await world.post('/api/batch/ranks', { workspace_id: 'ws_parts', observations })
+  expect(answer.body.data).toMatchObject({ inserted: 0, rejected: 300 })
+  expect((await months()).length).toBe(before)
+  await world.post('/api/batch/keywords', { workspace_id: 'ws_parts', keywords: ['known'] })
+  const known = { keyword: 'known', day: '2026-11-01', status: 'not_in_depth' }
+  const mixed = await world.post('/api/batch/ranks', {
+    workspace_id: 'ws_parts',
+    observations: [known, ...observations],
+  })
+  expect(mixed.body.data).toMatchObject({ inserted: 1, rejected: 300 })
+  expect((await months()).length).toBeLessThanOrEqual(before + 1)
+})
+
+test('the sandbox provider opens to its own key and to no other', async () => {
+  const ask = (key: string | undefined) =>
+    fetch(`${world.app.sandboxUrl}/admin/payments`, {
+      headers: key ? { authorization: `Bearer ${key}` } : {},
+    })
+  expect((await ask(world.app.sandboxKey)).status).toBe(200)
+  for (const key of [undefined, 'sandbox', 'x', `${world.app.sandboxKey}x`, world.token])
+    expect((await ask(key)).status).toBe(401)
 })
 
 test('what concerns the installation needs a token for all of it', async () => {

@@ -38,7 +38,13 @@ export async function openProviderWorld(
   const pool = openPool({ url, max: 20, name: 'provider test', onError: () => {} })
   const clock = await movableClock(pool)
   const open = (own: Partial<SandboxOptions>) =>
-    openSandbox({ pool, clock, webhook: { url: undefined, secrets: () => [] }, ...own })
+    openSandbox({
+      pool,
+      clock,
+      keys: ['sk_test_any', 'x'],
+      webhook: { url: undefined, secrets: () => [] },
+      ...own,
+    })
   const sandbox = await open(options)
   const opened = [sandbox]
   const { timeoutMs = 500 } = options

@@ -33,7 +33,7 @@ function openHttp(providerUrl: string): Http {
       throw error
     },
   })
-  sandboxRoutes(opened, { providerUrl, timeZone: 'Asia/Seoul' })
+  sandboxRoutes(opened, { providerUrl, key: 'sk_test_any', timeZone: 'Asia/Seoul' })
   return opened
 }
 

@@ -1,3 +1,4 @@
+import { createHmac, randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -147,7 +148,7 @@ export function buildHttp(options: HttpOptions): Http {
   })
   http.addHook('onResponse', async (request, reply) => {
     options.onAnswer({
-      request_id: request.id,
+      request_id: loggedId(request.id),
       method: request.method,
       route: routeOf(request),
       status: reply.statusCode,
@@ -173,7 +174,7 @@ export function buildHttp(options: HttpOptions): Http {
       await badSignatures.slowDown(request.socket.remoteAddress ?? '')
     }
     if (refusal) return send(reply, errorAnswer(refusal, request.id))
-    options.onFault(error, { route: routeOf(request), request_id: request.id })
+    options.onFault(error, { route: routeOf(request), request_id: loggedId(request.id) })
     return send(reply, faultAnswer(error, request.id))
   })
   return http
@@ -202,6 +203,28 @@ const unlimited: FairnessOptions = { concurrency: 0, perMinute: 0, ratedPrefix: 
 
 function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && /^[\w-]{8,64}$/.test(header) ? header : newId('req_')
+}
+
+/**
+ * How a request is called in the log. A caller's id with so many digits may be a card or a telephone number in disguise;
+ * it is written as a hash that only this process can make, and answered as it came.
+ */
+function loggedId(id: string): string {
+  if (ownRequestId.test(id) || id.replace(/\D/g, '').length < fewestDigits || isInnocentUuid(id)) return id
+  const hash = createHmac('sha256', logKey).update(id).digest('hex').slice(0, 20)
+  return `caller-${hash.replace(/\d/g, (digit) => 'ghijklmnop'.charAt(Number(digit)))}`
+}
+
+const ownRequestId = /^req_[12][0-9a-hjkmnp-tv-z]{25}$/
+const logKey = randomBytes(32)
+const fewestDigits = 9
+
+/** A UUID has letters among its digits; one without, or with a card's worth of digits in a row, was put together by hand. */
+function isInnocentUuid(id: string): boolean {
+  return (
+    /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(id) &&
+    !/\d{12}/.test(id.replaceAll('-', ''))
+  )
 }
 
 /** The route's pattern; the URL itself may hold personal data and is never logged. */
