@@ -153,7 +153,8 @@ function send(wire: Wire, draft: Draft, bytes: Buffer): Promise<Heard> {
 async function heal(service: Service, scene: Scene): Promise<void> {
   const answer = await fetch(`${service.url}/api/sandbox/provider/faults`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${scene.tokens[0]}`, 'content-type': 'application/json' },
+    // Every other token is for all, and only such a one may.
+    headers: { authorization: `Bearer ${scene.tokens[1]}`, 'content-type': 'application/json' },
     body: '{}',
   })
   if (!answer.ok) throw new Error(`the provider could not be healed: ${answer.status}`)

@@ -22,8 +22,9 @@ export async function watchChanges(pool: pg.Pool): Promise<ChangeWatch> {
     );
     create function watch.note() returns trigger language plpgsql as $$
     begin
-      -- As jsonb, because plain json, which the queue's payloads are, cannot be compared.
-      if tg_op = 'UPDATE' and to_jsonb(new) = to_jsonb(old) then return null; end if;
+      -- As jsonb, because plain json, which the queue's payloads are, cannot be compared. When a token was last used is
+      -- noted now and then, whatever it is used for.
+      if tg_op = 'UPDATE' and to_jsonb(new) - 'last_used_at' = to_jsonb(old) - 'last_used_at' then return null; end if;
       insert into watch.change (relation, operation, row)
       values (tg_table_schema || '.' || tg_table_name, lower(tg_op),
         left(to_jsonb(case when tg_op = 'DELETE' then old else new end)::text, 1000));

@@ -121,11 +121,14 @@ function errorFaults(draft: Draft, heard: Answered, answering: Operation | undef
 }
 
 /** A no changes nothing; a question changes nothing; and whatever else it leaves, no 4xx ever moves money. */
-function changeFaults(draft: Draft, heard: Answered | undefined, changes: readonly Change[]): string[] {
-  if (changes.length === 0) return []
+function changeFaults(draft: Draft, heard: Answered | undefined, all: readonly Change[]): string[] {
   const accepted = heard !== undefined && heard.status < 400
   const reads = ['GET', 'HEAD', 'OPTIONS'].includes(draft.method)
   if (accepted && !reads) return []
+  // Whoever read personal data is noted, and that is all that reading leaves behind. Who hung up may have been answered.
+  const mayNote = reads && (accepted || heard === undefined)
+  const changes = all.filter((change) => !(mayNote && isNoteOfReading(change)))
+  if (changes.length === 0) return []
   const code = heard && (parsed(heard.body) as { error?: { code?: string } } | undefined)?.error?.code
   const wrong = saidByProvider.has(code ?? '')
     ? changes.filter(({ relation }) => relation.startsWith('billing.ledger'))
@@ -136,6 +139,14 @@ function changeFaults(draft: Draft, heard: Answered | undefined, changes: readon
       ({ relation, operation, row }) =>
         `${heard?.status ?? 'hung up'}, and yet ${operation} of ${relation}: ${row.slice(0, 300)}`,
     )
+}
+
+function isNoteOfReading({ relation, operation, row }: Change): boolean {
+  return (
+    relation === 'platform.audit' &&
+    operation === 'insert' &&
+    /"action": "(?:account\.read|invoice\.print)"/.test(row)
+  )
 }
 
 function parsed(body: Buffer): unknown {

@@ -24,7 +24,12 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
   run_not_found: [404, '/api/batch/'],
   model_not_found: [404, '/api/batch/'],
   prediction_not_found: [404, '/api/batch/'],
+<<<<<<< HEAD
   payment_not_found: [404, '/api/sandbox/'],
+=======
+  token_not_found: [404, '/api/tokens'],
+  job_not_found: [404, '/api/jobs/'],
+>>>>>>> 60c4c6e (test/fuzz: knows the installation's routes, which tokens may use them, and that reading personal data is noted)
   method_not_allowed: [405, '/'],
   request_timeout: [408, '/'],
   request_in_progress: [409, '/api/billing/'],
@@ -43,6 +48,8 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
   dispute_not_possible: [409, '/api/sandbox/'],
   clock_moving: [409, '/api/sandbox/clock'],
   clock_fixed: [409, '/api/sandbox/clock'],
+  already_revoked: [409, '/api/tokens'],
+  job_not_dead: [409, '/api/jobs/'],
   body_too_large: [413, '/'],
   unsupported_media_type: [415, '/'],
   expectation_failed: [417, '/'],
@@ -51,7 +58,7 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
   currency_not_supported: [422, '/api/billing/'],
   plan_has_no_trial: [422, '/api/billing/trial'],
   refund_exceeds_remaining: [422, '/api/billing/refund'],
-  rate_limited: [429, '/api/batch/'],
+  rate_limited: [429, '/api/'],
   headers_too_large: [431, '/'],
 }
 

@@ -34,7 +34,9 @@ export type Draft = {
 
 /** A request as the document asks for it, about things that exist. It may still meet a no: the world is alive. */
 export function soundRequest(operation: Operation, random: Random, scene: Scene, k: number): Draft {
-  const at = k % scene.tokens.length
+  const turn = k % scene.tokens.length
+  // Every other token is for all, and only those may act on the installation.
+  const at = operation.scope === 'admin' ? Math.min(turn | 1, scene.tokens.length - 1) : turn
   const maker: Maker = { random, scene, k, operation, workspace: scene.workspaces[at]! }
   const draft: Draft = {
     operation,

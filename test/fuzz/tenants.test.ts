@@ -25,6 +25,8 @@ const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'w
   plan_id: 'installation',
   run_id: 'installation',
   model_id: 'installation',
+  token_id: 'installation',
+  job_id: 'installation',
   keyword: 'word',
   keywords: 'word',
   q: 'word',

@@ -159,7 +159,7 @@ test('a billing key that is a step in a path is a key that nobody has', async ()
 })
 
 test('unknown keywords make no partitions', async () => {
-  const months = () => world.query('select from pg_class where relname like $1', ['rank_2%'])
+  const months = () => world.query(`select from pg_class where relname like 'rank_2%' and relkind = 'r'`)
   const before = (await months()).length
   const observations = Array.from({ length: 300 }, (_, at) => ({
     keyword: 'nobody registered this',
