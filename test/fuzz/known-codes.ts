@@ -24,12 +24,9 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
   run_not_found: [404, '/api/batch/'],
   model_not_found: [404, '/api/batch/'],
   prediction_not_found: [404, '/api/batch/'],
-<<<<<<< HEAD
   payment_not_found: [404, '/api/sandbox/'],
-=======
   token_not_found: [404, '/api/tokens'],
   job_not_found: [404, '/api/jobs/'],
->>>>>>> 60c4c6e (test/fuzz: knows the installation's routes, which tokens may use them, and that reading personal data is noted)
   method_not_allowed: [405, '/'],
   request_timeout: [408, '/'],
   request_in_progress: [409, '/api/billing/'],
