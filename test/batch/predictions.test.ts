@@ -1,6 +1,8 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { endRun, insertQueuedRun, takeRun } from '../../src/batch/runs/run-rows.ts'
+import { fenceOfRun } from '../../src/batch/runs/work-run.ts'
 import { openWorld, type World } from '../world.ts'
 import { aimlessWeek, run, store } from './batch-story.ts'
 
@@ -64,6 +66,20 @@ test('every registered keyword with a usable rank is foretold, and no other', as
   for (const keyword of ['only failed', 'never checked', 'removed', 'unknown']) {
     expect((await predictionOf(keyword, 'ws_other')).status).toBe(404)
   }
+})
+
+test('a thread that lost its run, because another worker took it up or it ended, writes nothing', async () => {
+  const { db, clock } = world.app.batch
+  const run = { id: 'run_fenced', task: 'aggregate_volumes', trigger: 'manual', queuedAt: clock() } as const
+  await db.transaction().execute((tx) => insertQueuedRun(tx, run))
+  const pass = (take: number) => db.transaction().execute(fenceOfRun({ id: run.id, take }))
+  const first = (await takeRun(db, run.id, clock()))!
+  await expect(pass(first)).resolves.toBeUndefined()
+  const second = (await takeRun(db, run.id, clock()))!
+  await expect(pass(first)).rejects.toThrow('Another worker is in charge')
+  await expect(pass(second)).resolves.toBeUndefined()
+  await db.transaction().execute((tx) => endRun(tx, run.id, { status: 'succeeded' }, clock()))
+  await expect(pass(second)).rejects.toThrow('Another worker is in charge')
 })
 
 test('probabilities come out as they were computed, to the last bit', async () => {
