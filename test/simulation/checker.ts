@@ -39,6 +39,10 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'what was acknowledged is there': acknowledgedIsThere,
   'every doubt ends': doubtsEnd,
   'a doubt is given up late enough, and a key is used only while it is known': doubtsTakeTheirTime,
+  'a "no" counts only where it proves something': refusalsProveSomething,
+  'a late first send is looked up before': lateSendsAreLookedUp,
+  'nothing is booked while the provider names another amount': otherAmountsWait,
+  'an alarm ends with its cause': alarmsEnd,
   'a key follows from its place alone': keysFollowFromPlaces,
   'one trial per account for ever': oneTrial,
   'one live subscription per account': oneLive,
@@ -402,6 +406,60 @@ function doubtsTakeTheirTime({ asked, payments }: Facts): string[] {
     if (code === 'never_arrived' && settled_at!.getTime() < created_at.getTime() + keyWindowMs + 3_600_000)
       found.push(`${id} was given up too soon`)
   return found
+}
+
+const hour = 3_600_000
+const ownEnds = new Set(['never_arrived', 'provider_unavailable', 'withdrawn'])
+
+/**
+ * An attempt fails for what the provider said to its first send, or said again as its first answer, or has on record; or
+ * for the same "no" to re-sends, three times over an hour. Our own credentials are nobody's "no".
+ */
+function refusalsProveSomething({ payments, asked, told, book }: Facts): string[] {
+  if (!told) return []
+  return payments
+    .filter(({ status, code }) => status === 'failed' && !ownEnds.has(code!))
+    .filter(({ id, code }) => {
+      // A key for one use that cannot be exchanged, or a card that is gone, needs no provider's word on the charge.
+      if (!asked.some(({ key }) => key === id)) return code !== 'billing_key_invalid'
+      if (book.some(({ reference, status }) => reference === id && status === 'declined')) return false
+      const same = told.filter((one) => one.key === id && one.code === code)
+      if (same.some(({ first, replayed }) => first || replayed)) return false
+      return same.length < 3 || same.at(-1)!.at - same[0]!.at < hour
+    })
+    .map(({ id, code }) => `${id} failed as ${code}`)
+}
+
+/** More than an hour after its invoice fell due, and some air for what takes time. */
+function lateSendsAreLookedUp({ payments, invoices, calls }: Facts): string[] {
+  if (!calls) return []
+  const dueOf = new Map(invoices.map(({ id, period_start }) => [id, period_start.getTime()]))
+  return payments
+    .filter(({ id, invoice_id }) => {
+      const own = calls.filter(({ key }) => key === id)
+      const sent = own.findIndex(({ call }) => call === 'charge')
+      return sent === 0 && own[0]!.at > dueOf.get(invoice_id)! + 2 * hour
+    })
+    .map(({ id }) => id)
+}
+
+function otherAmountsWait({ payments, book }: Facts): string[] {
+  return payments
+    .filter(({ id, settled_at, status }) =>
+      book.some(
+        ({ reference, wrongUntil }) =>
+          reference === id &&
+          wrongUntil !== undefined &&
+          status === 'succeeded' &&
+          settled_at!.getTime() < wrongUntil,
+      ),
+    )
+    .map(({ id }) => id)
+}
+
+function alarmsEnd({ alarms }: Facts): string[] {
+  const passing = new Set(['amount_differs', 'key_used_otherwise', 'credentials_refused'])
+  return alarms.filter(({ kind }) => passing.has(kind)).map(({ kind, subject }) => `${kind} ${subject}`)
 }
 
 /** Computed anew: a database that forgot what it sent must come to the same key for the same obligation. */

@@ -1,5 +1,5 @@
 import type { DeliveryEntry, Entry, RequestEntry } from './history.ts'
-import type { AskedCharge, BookCharge } from './model-provider.ts'
+import type { AskedCharge, BookCharge, ProviderCall, ToldNo } from './model-provider.ts'
 import { type Key, openSealed } from './open-sealed.ts'
 
 /** All that a verdict may rest on: what was said, the provider's own book, the database, and every byte that came out. */
@@ -8,6 +8,9 @@ export type Evidence = {
   readonly book: readonly BookCharge[]
   /** Every charge that reached out for the provider, in order. */
   readonly asked: readonly AskedCharge[]
+  /** Every call of the provider in order, and every "no" to a charge; absent where nobody takes them down. */
+  readonly calls?: readonly ProviderCall[]
+  readonly told?: readonly ToldNo[]
   readonly query: <R extends object>(text: string) => Promise<R[]>
   /** Logs and whatever else left a process. */
   readonly outputs: readonly string[]
@@ -161,6 +164,8 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
   return {
     ...evidence,
     installation: installation!.id,
+    ...(evidence.calls && { calls: evidence.calls.map((one) => ({ ...one, key: ours(one.key) })) }),
+    ...(evidence.told && { told: evidence.told.map((one) => ({ ...one, key: ours(one.key) })) }),
     book: evidence.book.map((charge) => ({
       ...charge,
       reference: ours(charge.reference),

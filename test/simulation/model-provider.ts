@@ -23,6 +23,9 @@ export const chargeFaults = [
   'lost_answer',
   'garbage',
   'wrong_echo',
+  'other_amount',
+  'key_used_otherwise',
+  'no_to_resend',
   'slow',
   'stall_before',
   'stall_after',
@@ -55,8 +58,10 @@ export type BookCharge = {
   readonly reference: string
   readonly accountId: string
   readonly card: Card | null
-  readonly amount: Money
+  amount: Money
   readonly at: number
+  /** Until then the provider named, and held, another amount than it was asked for. */
+  wrongUntil?: number
   status: 'paid' | 'declined' | 'pending'
   code: DeclineCode | null
   /** Its request took so long that we may have given it up meanwhile. */
@@ -94,6 +99,18 @@ export type Notice = {
 /** A charge that was asked of the provider, whatever became of it. */
 export type AskedCharge = { readonly key: string; readonly at: number; readonly step: number }
 
+/** A call that reached the provider, in order. */
+export type ProviderCall = { readonly call: 'charge' | 'lookup'; readonly key: string; readonly at: number }
+
+/** A "no" to a charge. `first`: nothing had been asked under its key before. */
+export type ToldNo = {
+  readonly key: string
+  readonly code: string
+  readonly at: number
+  readonly first: boolean
+  readonly replayed: boolean
+}
+
 export type FaultRates = { readonly charge: number; readonly refund: number; readonly lookup: number }
 
 export type ModelProvider = ReturnType<typeof openModelProvider>
@@ -126,6 +143,12 @@ export function openModelProvider(setting: {
     const known = keys.get(key)
     return known !== undefined && !known.charge && !known.refund
   }
+  const calls: ProviderCall[] = []
+  const told: ToldNo[] = []
+  // Some providers say that an answer is their first one given once more, others do not.
+  const marksReplays = random.chance(0.5)
+  const credentials = { refused: false }
+  const refusedCredentials = { kind: 'credentials_refused' } as const
   const spentAuthKeys = new Set<string>()
   let underWay: (() => void)[] = []
 
@@ -183,9 +206,27 @@ export function openModelProvider(setting: {
 
   async function charge(request: ChargeRequest): Promise<ChargeOutcome> {
     await boundaries.at('before call')
-    const fault = draw<ChargeFault>('charge', setting.rates().charge, chargeFaults)
-    if (fault !== 'not_sent') asked.push({ key: request.key, at: now(), step: setting.step() })
-    const outcome = await answerCharge(request, fault)
+    if (credentials.refused) return refusedCredentials
+    const { key } = request
+    const first = !asked.some((one) => one.key === key)
+    const rate = setting.rates().charge
+    // Re-sends are few, so they meet their own kind of trouble more often.
+    const refusesAgain = !first && random.chance(rate / 2)
+    const fault = refusesAgain
+      ? draw<ChargeFault>('charge', 1, ['no_to_resend'])
+      : draw<ChargeFault>('charge', rate, chargeFaults)
+    const known = keys.has(key)
+    if (fault !== 'not_sent') {
+      asked.push({ key, at: now(), step: setting.step() })
+      calls.push({ call: 'charge', key, at: now() })
+    }
+    const outcome = await answerCharge(request, fault === 'no_to_resend' && first ? undefined : fault)
+    if (outcome.kind === 'declined' || outcome.kind === 'refused') {
+      const replayed = known && marksReplays && fault !== 'no_to_resend'
+      told.push({ key, code: outcome.code, at: now(), first, replayed })
+      await boundaries.at('after call')
+      return replayed ? { ...outcome, replayed } : outcome
+    }
     await boundaries.at('after call')
     return outcome
   }
@@ -200,6 +241,8 @@ export function openModelProvider(setting: {
       explode(request.billingKey)
     }
     if (fault === 'lost_request' || fault === 'error_before') return { kind: 'unknown' }
+    if (fault === 'key_used_otherwise') return { kind: 'key_used_otherwise' }
+    if (fault === 'no_to_resend') return { kind: 'refused', code: 'currency_not_supported' }
     if (fault === 'late_request') {
       underWay.push(
         () => void (mustNotAct(request.key, request.billingKey) || takeMoney(request, { late: true })),
@@ -212,16 +255,24 @@ export function openModelProvider(setting: {
     if (isNobody(request.billingKey)) return { kind: 'refused', code: 'billing_key_invalid' }
     if (isRefused(request.key)) return { kind: 'refused', code: 'provider_error' }
 
+    const isNew = !keys.has(request.key)
     const taken = takeMoney(request, { pending: fault === 'pending', late: fault === 'stall_before' })
+    if (fault === 'other_amount' && isNew && taken.status === 'paid') {
+      taken.amount = { ...taken.amount, minor: taken.amount.minor * 10n }
+      taken.wrongUntil = Number.POSITIVE_INFINITY
+    }
     if (fault === 'slow') boundaries.spend(20_000)
     if (fault === 'stall_after') await boundaries.stall()
-    if (fault === 'lost_answer' || fault === 'garbage' || fault === 'wrong_echo') return { kind: 'unknown' }
+    if (fault === 'lost_answer' || fault === 'garbage') return { kind: 'unknown' }
+    if (fault === 'wrong_echo' || taken.wrongUntil === Number.POSITIVE_INFINITY) return { kind: 'mismatch' }
     if (taken.status === 'declined') return { kind: 'declined', code: taken.code ?? 'unknown' }
     return { kind: 'done', payment: paymentOf(taken) }
   }
 
   async function findPayment(reference: string): Promise<PaymentLookup> {
     await boundaries.at('before call')
+    if (credentials.refused) return refusedCredentials
+    calls.push({ call: 'lookup', key: reference, at: now() })
     const fault = draw('lookup', setting.rates().lookup, lookupFaults)
     await boundaries.at('after call')
     if (fault === 'lookup_error') return { kind: 'unknown' }
@@ -256,6 +307,7 @@ export function openModelProvider(setting: {
 
   async function refund(request: RefundRequest): Promise<RefundOutcome> {
     await boundaries.at('before call')
+    if (credentials.refused) return refusedCredentials
     const fault = draw<RefundFault>('refund', setting.rates().refund, refundFaults)
     const outcome = await answerRefund(request, fault)
     await boundaries.at('after call')
@@ -306,6 +358,7 @@ export function openModelProvider(setting: {
     refund: counted(refund),
     exchange: counted(async (authKey: string) => {
       await boundaries.at('before call')
+      if (credentials.refused) return refusedCredentials
       const fault = draw('exchange', setting.rates().lookup, cardFaults)
       if (fault === 'card_not_sent') return { kind: 'not_sent' }
       if (spentAuthKeys.has(authKey) || !authKey.startsWith('ak_')) return { kind: 'refused' }
@@ -318,6 +371,7 @@ export function openModelProvider(setting: {
     }),
     describe: counted(async (billingKey: string) => {
       await boundaries.at('before call')
+      if (credentials.refused) return refusedCredentials
       const fault = draw('describe', setting.rates().lookup, cardFaults)
       await boundaries.at('after call')
       if (fault) return { kind: fault === 'card_not_sent' ? 'not_sent' : 'unknown' }
@@ -337,6 +391,21 @@ export function openModelProvider(setting: {
     book,
     notices,
     asked,
+    calls,
+    told,
+    /** Our own key is revoked, or valid again. */
+    refuseCredentials(refused: boolean): void {
+      credentials.refused = refused
+    },
+    /** The provider puts its wrong amounts right. */
+    putRight(): void {
+      for (const charge of book) {
+        if (charge.wrongUntil !== Number.POSITIVE_INFINITY) continue
+        charge.amount = { ...charge.amount, minor: charge.amount.minor / 10n }
+        charge.wrongUntil = now()
+        notify('payment.paid', charge, true)
+      }
+    },
     /** Late requests reach the provider now. */
     arrive(): number {
       const arriving = underWay

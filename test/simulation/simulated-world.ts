@@ -1,3 +1,4 @@
+import { liftChargingStop } from '../../src/billing/charging-stop.ts'
 import { nextDue, runDue } from '../../src/billing/due.ts'
 import { billingJobs } from '../../src/billing/jobs.ts'
 import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
@@ -62,6 +63,9 @@ export type SimulatedWorld = {
   workJobs(service?: Service): Promise<void>
   nextDue(): Promise<number | undefined>
   releaseStalled(): Promise<void>
+  /** Our credentials are right again, and charging goes on. */
+  resumeCharging(): Promise<void>
+  count(name: string): void
   /** The next step of changing the vault key, as the runbook has it. */
   turnKeys(): Promise<void>
   /** Everything is sealed anew, if that is the next step; undefined: it is not yet. */
@@ -214,6 +218,18 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     work: ({ billing }) => reseal(billing),
   })
 
+  /** An operator has put our credentials right and says so. */
+  async function resumeCharging(): Promise<void> {
+    model.refuseCredentials(false)
+    await perform(
+      {
+        begin: () => (ran) => note('resume charging', ran),
+        work: ({ billing }) => liftChargingStop(billing.db),
+      },
+      anyService(),
+    )
+  }
+
   async function turnKeys(): Promise<void> {
     if (change.step === resealAt) return perform(resealing(), anyService())
     const { at, keys } = newKeys()[change.step < resealAt ? change.step : change.step - 1]!
@@ -298,6 +314,8 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
       history.add({ kind: 'time', step: world.step, now: new Date(now).toISOString(), real })
     },
     asking,
+    count,
+    resumeCharging,
     turnKeys,
     resealing: () => (change.step === resealAt ? resealing() : undefined),
     sweeping,

@@ -3,8 +3,10 @@ import pg from 'pg'
 import { keywordRoutes } from '../../src/batch/keywords/keyword-routes.ts'
 import type { BatchTables } from '../../src/batch/tables.ts'
 import type { BillingApp } from '../../src/billing/app.ts'
+import { findChargingStop, stopForCredentials } from '../../src/billing/charging-stop.ts'
 import { addPlan } from '../../src/billing/plans/plan-rows.ts'
 import type { Provider } from '../../src/billing/providers/port.ts'
+import { type StopSwitch, stoppableProvider } from '../../src/billing/providers/stoppable-provider.ts'
 import { billingRoutes } from '../../src/billing/routes.ts'
 import type { BillingTables } from '../../src/billing/tables.ts'
 import { logEvents } from '../../src/log-events.ts'
@@ -142,7 +144,7 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       db: openDb<BillingTables>(pool),
       pool,
       clock,
-      provider: followed(() => scene!.provider),
+      provider: followed(() => stoppableProvider(scene!.provider, stopSwitch(pool, clock))),
       vault: watchfulVault(vault, output.secrets),
       quietVault: vault,
       fingerprintKey,
@@ -197,6 +199,15 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       for (const { http } of services) await http.close()
       await database.close()
     },
+  }
+}
+
+/** Asked every time: what a process remembers for a second of real time would not be replayed. */
+function stopSwitch(pool: pg.Pool, clock: Clock): StopSwitch {
+  const db = openDb<BillingTables>(pool)
+  return {
+    isStopped: async () => (await findChargingStop(db, 'model')) !== undefined,
+    refuseCredentials: () => stopForCredentials(db, 'model', clock()),
   }
 }
 
@@ -283,7 +294,10 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
   const url = databaseUrl(serverUrl, name)
   await migrate(url)
   await migrateQueue(url)
-  const pools = Array.from({ length: 3 }, () => openPool({ url, max: 1, name, onError: () => {} }))
+  // The driver's patience is a timer of the flow it is used in, which simulated time would run out.
+  const pools = Array.from({ length: 3 }, () =>
+    openPool({ url, max: 1, name, queryTimeoutMs: 0, onError: () => {} }),
+  )
   await furnish(pools[2]!)
   const clients = (await Promise.all(pools.map((pool) => pool.connect()))) as unknown as pg.Client[]
   const observer = clients[2]!

@@ -14,6 +14,8 @@ export async function judge(
     history: world.history.entries,
     book: world.model.book,
     asked: world.model.asked,
+    calls: world.model.calls,
+    told: world.model.told,
     query: async <R extends object>(text: string) => (await world.observer.query<R>(text)).rows,
     outputs: [log],
     vaultKeys: stage.services.map(({ vaultKeys }) => vaultKeys),

@@ -46,6 +46,9 @@ const weights = {
   forge: 1,
   arrive: 3,
   decide: 3,
+  putRight: 1,
+  revokeCredentials: 1,
+  resumeCharging: 3,
   refundByHand: 2,
   bounce: 2,
   dispute: 2,
@@ -94,6 +97,13 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
       return void world.model.arrive()
     case 'decide':
       return world.model.decidePending()
+    case 'putRight':
+      return world.model.putRight()
+    case 'revokeCredentials':
+      world.count('revoked credentials')
+      return world.model.refuseCredentials(true)
+    case 'resumeCharging':
+      return world.resumeCharging()
     case 'refundByHand':
     case 'bounce':
     case 'dispute':
@@ -301,7 +311,10 @@ function actAtProvider(
     if (open.length > 0) model.decideDispute(random.pick(open), random.pick(['won', 'lost'] as const))
     return
   }
-  const paid = model.book.filter((charge) => charge.status === 'paid' && !isDisputed(charge))
+  const paid = model.book.filter(
+    (charge) =>
+      charge.status === 'paid' && !isDisputed(charge) && charge.wrongUntil !== Number.POSITIVE_INFINITY,
+  )
   if (paid.length === 0) return
   const charge = random.pick(paid)
   if (what === 'dispute') {
@@ -513,6 +526,8 @@ export async function converge(
 ): Promise<void> {
   await world.releaseStalled()
   world.model.arrive()
+  world.model.putRight()
+  await world.resumeCharging()
   for (const days of [0, 2]) {
     await live(world, days * day)
     await settleDown(world)
