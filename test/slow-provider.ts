@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -32,15 +32,9 @@ export async function openSlowProvider(target: string, delayMs: number) {
     const call = { what: `${request.method} ${request.url}`, body: body.toString(), at: performance.now() }
     calls.push(call)
     await sleep(state.delayMs)
-    const { host: _host, connection: _connection, ...headers } = request.headers
-    const answer = await fetch(target + request.url, {
-      method: request.method ?? 'GET',
-      headers: headers as Record<string, string>,
-      ...(body.length > 0 && { body }),
-    })
-    const text = await answer.text()
+    const answer = await forward(target + request.url, request, body)
     if (isLost(call)) request.socket.destroy()
-    else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
+    else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.text)
   }
 
   const server = createServer((request, response) => {
@@ -69,4 +63,22 @@ export async function openSlowProvider(target: string, delayMs: number) {
     listenAgain: () => listen(port),
     close: () => void hangUp(),
   }
+}
+
+/** On a connection of its own, so that none is left open when either end closes. */
+function forward(
+  url: string,
+  { method, headers }: IncomingMessage,
+  body: Buffer,
+): Promise<{ status: number; text: string }> {
+  const { host: _host, connection: _connection, ...others } = headers
+  return new Promise((resolve, reject) => {
+    const asking = send(url, { method, headers: others, agent: false }, async (answer) => {
+      let text = ''
+      for await (const chunk of answer) text += chunk
+      resolve({ status: answer.statusCode ?? 0, text })
+    })
+    asking.on('error', reject)
+    asking.end(body)
+  })
 }

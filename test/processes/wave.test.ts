@@ -142,7 +142,7 @@ test('asked to stop in a wave, a process begins no call any more, ends soon, and
     ),
   ).toBe(200)
   expect(await one(`select count(*)::int as v from sandbox.payment where account_id like 'stored_%'`)).toBe(
-    300,
+    200,
   )
   expect(await next.stop()).toBe(0)
 })
