@@ -29,7 +29,7 @@ import { createLog, type Log } from './platform/log/log.ts'
 import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
 import { type Metrics, openMetrics } from './platform/metrics.ts'
 import { type Migrated, migrate } from './platform/migrate.ts'
-import { lookAtConnection } from './platform/pooler.ts'
+import { type Connection, lookAtConnection } from './platform/pooler.ts'
 import { type Fence, migrateQueue } from './platform/queue.ts'
 import { openRateLimiter, type RateLimiter } from './platform/rate-limit.ts'
 import { openVault, type VaultKey, watchfulVault } from './platform/vault.ts'
@@ -334,22 +334,27 @@ export async function migrateDatabase(
   return done
 }
 
-/** Looks once at what stands behind DATABASE_URL. A process that lives long must have its sessions to itself. */
+/** Looks once at what stands behind both URLs. A process that lives long must have its sessions to itself. */
 async function limitsFor(config: Config, { keepAlive }: { keepAlive: boolean }): Promise<PoolLimits> {
-  const { connectTimeoutMs } = config.database
-  const found = await lookAtConnection(config.databaseUrl!, connectTimeoutMs).catch((error) => {
-    throw explainConnecting(error, {
-      setting: 'DATABASE_URL',
-      url: config.databaseUrl!,
-      timeoutMs: connectTimeoutMs,
-    })
-  })
-  if (keepAlive && found.pooling === 'transaction' && !config.databaseUrlSession) {
-    throw new Error(
-      'DATABASE_URL goes through a pooler that shares sessions, and workers need one of their own; set DATABASE_URL_SESSION to the PostgreSQL behind it.',
-    )
+  const { databaseUrl: url, databaseUrlSession: sessionUrl } = config
+  const found = await lookBehind(config, 'DATABASE_URL', url!)
+  if (keepAlive) {
+    const session = sessionUrl ? await lookBehind(config, 'DATABASE_URL_SESSION', sessionUrl) : found
+    if (session.pooling === 'transaction') {
+      const setting = sessionUrl ? 'DATABASE_URL_SESSION' : 'DATABASE_URL'
+      throw new Error(
+        `${setting} goes through a pooler that shares sessions, and workers need one of their own; set DATABASE_URL_SESSION to the PostgreSQL behind it.`,
+      )
+    }
   }
   return { ...config.database, serverLimits: found.takesSettings }
+}
+
+async function lookBehind(config: Config, setting: string, url: string): Promise<Connection> {
+  const timeoutMs = config.database.connectTimeoutMs
+  return lookAtConnection(url, timeoutMs).catch((error) => {
+    throw explainConnecting(error, { setting, url, timeoutMs })
+  })
 }
 
 function vaultKeysOf(config: Config): readonly [VaultKey, ...VaultKey[]] {

@@ -42,7 +42,9 @@ test('what an operator asks is answered by a number', async () => {
 
   // Rows as a lost answer, an unprocessed notification, a stop and money without an invoice leave them.
   await world.query(`update billing.payment set stray = true where status = 'succeeded'`)
-  await world.query(`insert into billing.charging_stop (stopped_at, cause) values (now(), 'test')`)
+  await world.query(
+    `insert into billing.charging_stop (provider, stopped_at, cause) values ('sandbox', now(), 'test')`,
+  )
   await world.query(
     `insert into billing.webhook (event_id, body_hash, type, reference, status, received_at, look_at)
      values ('evt_late', '', 'x', 'none', 'waiting', now() - interval '1 hour', now() + interval '1 hour'),

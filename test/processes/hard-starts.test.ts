@@ -96,13 +96,20 @@ test.skipIf(!bouncer)('behind PgBouncer in transaction mode it starts, charges a
   undo.push(() => dropDatabase(direct))
   const pooled = await openBouncer(direct)
 
-  const refused = await runCommand(['serve'], environment({ DATABASE_URL: pooled }))
-  expect([refused.code, refused.output]).toEqual([
-    1,
-    expect.stringMatching(
-      /^DATABASE_URL goes through a pooler .* set DATABASE_URL_SESSION to the PostgreSQL behind it\.\n$/,
-    ),
-  ])
+  for (const [session, setting] of [
+    [{}, 'DATABASE_URL'],
+    [{ DATABASE_URL_SESSION: pooled }, 'DATABASE_URL_SESSION'],
+  ] as const) {
+    const refused = await runWithin(['work'], environment({ DATABASE_URL: pooled, ...session }))
+    expect(refused).toEqual([
+      1,
+      expect.stringMatching(
+        new RegExp(
+          `^${setting} goes through a pooler .* set DATABASE_URL_SESSION to the PostgreSQL behind it\\.\\n$`,
+        ),
+      ),
+    ])
+  }
 
   const service = start(['serve'], {
     DATABASE_URL: pooled,
@@ -129,6 +136,15 @@ test.skipIf(!bouncer)('behind PgBouncer in transaction mode it starts, charges a
   expect((await fetch(`${url}/readyz`)).status).toBe(200)
   expect(await service.stop()).toBe(0)
 })
+
+/** A start that should have been refused is ended, so that its output tells. */
+async function runWithin(args: string[], given: Record<string, string>): Promise<[number | null, string]> {
+  const service = startService(args, given)
+  const timer = setTimeout(() => service.child.kill('SIGKILL'), 40_000)
+  const code = await new Promise<number | null>((resolve) => service.child.on('close', resolve))
+  clearTimeout(timer)
+  return [code, service.output()]
+}
 
 /** A real PgBouncer as Debian 12 has it, in front of the test server. */
 async function openBouncer(direct: string): Promise<string> {
