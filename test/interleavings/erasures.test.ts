@@ -1,4 +1,4 @@
-import { eraseCard, eraseSettle } from './pairs/erasures.ts'
+import { eraseCard, eraseSettle, eraseSubscribe } from './pairs/erasures.ts'
 import { provePairs } from './prove-pairs.ts'
 
-provePairs([eraseSettle, eraseCard])
+provePairs([eraseSettle, eraseCard, eraseSubscribe])

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { addLocal } from './calendar.ts'
 import {
   dataOf,
   type Evidence,
@@ -13,6 +14,8 @@ import {
 } from './facts.ts'
 import type { RequestEntry } from './history.ts'
 import { contactsAreTheNewest, erasureHolds, repeatsAgree, sealedOpens } from './judge-answers.ts'
+import { pricesAreAsAgreed } from './judge-prices.ts'
+import { failuresHaveCauses, heldStaysHeld, refusalsAreRightful } from './judge-service.ts'
 import { groupBy, sum } from './lists.ts'
 import { givenBack, last4Of as last4OfModel, lostTo } from './model-provider.ts'
 
@@ -35,6 +38,10 @@ const invariants: Readonly<Record<string, Invariant>> = {
   "the provider's money is ours": moneyAgrees,
   'a period is charged once, in time, and the right amount': chargedOnce,
   'periods follow the calendar': periodsFollowTheCalendar,
+  'a price is the one that was agreed on': pricesAreAsAgreed,
+  'what was rightful is not refused': refusalsAreRightful,
+  'what failed was declined by somebody': failuresHaveCauses,
+  'what was missed is collected by operators alone': heldStaysHeld,
   'no more goes back than was taken': refundsStayWithin,
   'what was acknowledged is there': acknowledgedIsThere,
   'every doubt ends': doubtsEnd,
@@ -179,20 +186,14 @@ function chargedOnce({ book, periods, payments, invoices, subscriptions, prices 
 }
 
 const day = 86_400_000
-const offsets: Readonly<Record<string, number>> = { UTC: 0, 'Asia/Seoul': 9 * 3_600_000 }
 
-/** The k-th interval after an anchor, computed anew and simply: only zones without summer time are used. */
-function startOf({ anchor, time_zone, interval_unit }: Subscription, k: number): number {
-  const offset = offsets[time_zone]!
-  const local = new Date(anchor.getTime() + offset)
-  if (interval_unit === 'week') return anchor.getTime() + k * 7 * day
-  const month = local.getUTCMonth() + k
-  const lastDay = new Date(Date.UTC(local.getUTCFullYear(), month + 1, 0)).getUTCDate()
-  const time = local.getTime() - Date.UTC(local.getUTCFullYear(), local.getUTCMonth(), local.getUTCDate())
-  return Date.UTC(local.getUTCFullYear(), month, Math.min(local.getUTCDate(), lastDay)) + time - offset
+/** The k-th interval after an anchor, computed anew. */
+function startOf({ anchor, time_zone, interval_unit, interval_count }: Subscription, k: number): number {
+  const at = anchor.getTime()
+  return k === 0 ? at : addLocal(at, time_zone, interval_unit, k * interval_count)
 }
 
-function periodsFollowTheCalendar({ subscriptions, periods, invoices }: Facts): string[] {
+function periodsFollowTheCalendar({ subscriptions, periods, invoices, plans, requests }: Facts): string[] {
   const found: string[] = []
   for (const subscription of subscriptions) {
     const own = periods.filter(({ subscription_id }) => subscription_id === subscription.id)
@@ -213,6 +214,12 @@ function periodsFollowTheCalendar({ subscriptions, periods, invoices }: Facts): 
     const begins = own[0]?.start_at.getTime() ?? trial_ends_at?.getTime()
     if (trial_ends_at && begins !== trial_ends_at.getTime())
       found.push(`${subscription.id} is billed from another instant than its trial's end`)
+    const asked = requests.find((entry) => dataOf(entry)?.subscription_id === subscription.id)
+    const zone = (asked?.body as { timezone?: string } | undefined)?.timezone
+    if (zone !== undefined && zone !== subscription.time_zone)
+      found.push(`${subscription.id} lives in ${subscription.time_zone}, and ${zone} was asked for`)
+    if (trial_ends_at && trial_ends_at.getTime() !== trialEndOf(subscription, plans))
+      found.push(`${subscription.id} is on trial until ${trial_ends_at.toISOString()}`)
     if (last_k !== own.length - 1)
       found.push(`${subscription.id} counts ${last_k} and has ${own.length} periods`)
     const next = own.length === 0 ? trial_ends_at?.getTime() : startOf(subscription, own.length)
@@ -220,6 +227,16 @@ function periodsFollowTheCalendar({ subscriptions, periods, invoices }: Facts): 
       found.push(`${subscription.id} is billed next at ${next_billing_at?.toISOString()}`)
   }
   return found
+}
+
+/** The plan may have been replaced since; every plan with a trial offers its own days. */
+function trialEndOf(
+  { created_at, time_zone, trial_ends_at }: Subscription,
+  plans: Facts['plans'],
+): number | undefined {
+  return plans
+    .map(({ trial_days }) => addLocal(created_at.getTime(), time_zone, 'day', trial_days))
+    .find((end) => end === trial_ends_at!.getTime())
 }
 
 function refundsStayWithin({ book, payments }: Facts): string[] {
@@ -281,11 +298,12 @@ function acknowledgedBy(facts: Facts, entry: RequestEntry, data: any): string | 
       )
       return bounced ? undefined : `it is ${refund.status}`
     }
-    case '/plans/weekly': {
+    case '/plans/weekly':
+    case '/plans/monthly': {
       const later = facts.requests.some(
         ({ step, path, method }) => method === 'PUT' && path === entry.path && step > entry.step,
       )
-      return later || facts.plans.find(({ id }) => id === 'weekly')?.amount === BigInt(data.amount)
+      return later || facts.plans.find(({ id }) => id === data.plan_id)?.amount === BigInt(data.amount)
         ? undefined
         : 'the price is another'
     }
@@ -730,7 +748,7 @@ function numbersHaveNoGap({ invoices }: Facts): string[] {
 }
 
 /** By itself an invoice is tried again a day after it first failed at the soonest; only another card comes sooner. */
-function retriesKeepTheirDays({ payments, invoices }: Facts): string[] {
+function retriesKeepTheirDays({ payments, invoices, subscriptions }: Facts): string[] {
   const found: string[] = []
   for (const [invoiceId, attempts] of groupBy(payments, ({ invoice_id }) => invoice_id)) {
     const invoice = invoices.find(({ id }) => id === invoiceId)!
@@ -743,7 +761,9 @@ function retriesKeepTheirDays({ payments, invoices }: Facts): string[] {
         found.push(`${attempt.id} began before ${before.id} was settled`)
       if (attempt.payment_method_id !== before.payment_method_id) return
       const failed = invoice.first_failed_at?.getTime() ?? 0
-      if (attempt.created_at.getTime() < failed + day) found.push(`${attempt.id} came too soon`)
+      const zone = subscriptions.find(({ id }) => id === invoice.subscription_id)!.time_zone
+      if (attempt.created_at.getTime() < addLocal(failed, zone, 'day', 1))
+        found.push(`${attempt.id} came too soon`)
       if (before.code === 'lost_or_stolen') found.push(`${attempt.id} tried a stolen card again`)
     })
     const byItself = groupBy(attempts, ({ payment_method_id }) => payment_method_id)

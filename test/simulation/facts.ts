@@ -17,7 +17,9 @@ export type Evidence = {
   readonly secrets: readonly string[]
   /** What each process lists as its vault keys. */
   readonly vaultKeys: readonly (readonly Key[])[]
-  /** Every price that each plan had. */
+  /** References that the provider refused or declined for reasons of its own; absent where nobody knows. */
+  readonly refused?: ReadonlySet<string>
+  /** Every price that each plan had, the first one first. */
   readonly prices: ReadonlyMap<string, readonly bigint[]>
   /** Service time at the end. */
   readonly now: number
@@ -34,6 +36,8 @@ export type Subscription = {
   amount: bigint
   currency: string
   interval_unit: 'day' | 'week' | 'month' | 'year'
+  interval_count: number
+  created_at: Date
   time_zone: string
   status: string
   anchor: Date
@@ -60,6 +64,7 @@ export type Invoice = {
   status: string
   hold: string | null
   attempt_count: number
+  paid_at: Date | null
   first_failed_at: Date | null
   due_at: Date | null
 }
@@ -113,7 +118,12 @@ export type Sealed = {
   readonly fault: string | undefined
 }
 type Transfer = { id: bigint; cause: string; currency: string; book: string; amount: bigint }
-type BillingEvent = { type: string; subscription_id: string | null; data: Record<string, unknown> }
+type BillingEvent = {
+  type: string
+  subscription_id: string | null
+  occurred_at: Date
+  data: Record<string, unknown>
+}
 type Method = {
   id: string
   subscription_id: string
@@ -143,7 +153,7 @@ export type Facts = Evidence & {
   readonly webhooks: readonly Webhook[]
   readonly grants: readonly { account_id: string; subscription_id: string }[]
   readonly keywords: readonly { keyword: string }[]
-  readonly plans: readonly { id: string; amount: bigint }[]
+  readonly plans: readonly { id: string; amount: bigint; trial_days: number }[]
   readonly keptAnswers: readonly KeptAnswer[]
   readonly sealed: readonly Sealed[]
   readonly accounts: readonly { id: string; erased_at: Date | null }[]
@@ -188,7 +198,7 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
       `select t.id, t.cause, t.currency, e.book, e.amount from billing.ledger_transfer t
        left join billing.ledger_entry e on e.transfer_id = t.id order by t.id, e.book`,
     ),
-    events: await query('select type, subscription_id, data from billing.event order by id'),
+    events: await query('select type, subscription_id, occurred_at, data from billing.event order by id'),
     methods: await query(
       'select id, subscription_id, account_id, state, last4, sealed is not null as is_sealed from billing.payment_method order by id',
     ),
@@ -198,7 +208,7 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
     sealed: await readSealed(evidence),
     accounts: await query('select id, erased_at from billing.account'),
     keywords: await query('select display as keyword from batch.keyword'),
-    plans: await query('select id, amount from billing.plan'),
+    plans: await query('select id, amount, trial_days from billing.plan'),
     alarms: await query('select kind, subject from platform.alarm'),
     jobs: jobs[0]!.count,
   }

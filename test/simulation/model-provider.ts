@@ -446,6 +446,8 @@ export function openModelProvider(setting: {
       Object.assign(charge.dispute!, { status, closedAt: now() })
       notify('payment.dispute_closed', charge, true)
     },
+    /** Keys that it refused for reasons of its own. */
+    refused: (): ReadonlySet<string> => new Set([...keys.keys()].filter(isRefused)),
     leftOf: (charge: BookCharge): bigint => charge.amount.minor - heldBack(charge),
   }
 

@@ -369,8 +369,11 @@ const anotherSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 
 type JobRow = { id: bigint; task: string; payload: unknown }
 
-// Anchors at the ends of months, in leap years, and on ordinary days.
+// Anchors at the ends of months, in leap years, on ordinary days, and at times of day that clocks skip or show twice weeks later.
 const starts = [
+  '2026-03-01T07:30:00Z',
+  '2026-10-18T00:30:00Z',
+  '2026-03-28T14:45:00Z',
   '2026-01-31T09:30:00Z',
   '2026-03-05T00:00:00Z',
   '2027-12-30T15:45:00Z',

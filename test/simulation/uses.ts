@@ -1,4 +1,5 @@
 import type { Play, Script } from './play.ts'
+import { zones } from './workload.ts'
 
 /** A use of the service in one of its courses. */
 export type Course = {
@@ -225,7 +226,7 @@ const weekly = { account_id: 'acct_1', plan_id: 'weekly' }
 
 function subscribe(card: Parameters<Play['card']>[0], status: number): Script {
   return (play) => {
-    const timezone = play.world.random.pick(['UTC', 'Asia/Seoul'])
+    const timezone = play.world.random.pick(zones)
     return play.ask('/subscribe', { ...weekly, timezone, payment_method: play.card(card) }, status)
   }
 }

@@ -16,6 +16,7 @@ export async function judge(
     asked: world.model.asked,
     calls: world.model.calls,
     told: world.model.told,
+    refused: world.model.refused(),
     query: async <R extends object>(text: string) => (await world.observer.query<R>(text)).rows,
     outputs: [log],
     vaultKeys: stage.services.map(({ vaultKeys }) => vaultKeys),

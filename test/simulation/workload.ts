@@ -3,7 +3,7 @@ import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
 import { isDisputed } from './model-provider.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
-import type { plans, Service } from './stage.ts'
+import { plans, type Service } from './stage.ts'
 
 const second = 1_000
 const minute = 60 * second
@@ -42,6 +42,7 @@ const weights = {
   erase: 1,
   editPlan: 1,
   contact: 2,
+  convert: 3,
   deliver: 8,
   forge: 1,
   arrive: 3,
@@ -83,6 +84,8 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
     case 'keywords':
       await send(world, clients, drawAsk(world, clients, what) ?? firstThings(world, clients))
       return
+    case 'convert':
+      return convert(world, clients)
     case 'repeat':
       return repeat(world, clients)
     case 'reuseKey':
@@ -136,6 +139,16 @@ function firstThings(world: SimulatedWorld, clients: Clients): Ask | undefined {
   return drawAsk(world, clients, clients.subscriptions.length === 0 ? 'subscribe' : 'readInvoices')
 }
 
+/** With and without summer time; one of them moves its clocks by half an hour. */
+export const zones = [
+  'UTC',
+  'Asia/Seoul',
+  'America/New_York',
+  'Europe/Berlin',
+  'Australia/Lord_Howe',
+  'Pacific/Apia',
+] as const
+
 type Asked = 'subscribe' | 'trial' | 'cancel' | 'erase' | 'editPlan' | 'contact' | CommonAsk
 
 function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: About): Ask | undefined {
@@ -154,18 +167,20 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
     case 'subscribe':
       return post('/subscribe', {
         account_id: account,
-        plan_id: random.weighted({ weekly: 4, monthly: 2, global: 1 } satisfies Record<
-          keyof typeof plans,
-          number
-        >),
+        plan_id:
+          about?.plan ??
+          random.weighted({ weekly: 4, monthly: 2, global: 1 } satisfies Record<keyof typeof plans, number>),
         payment_method: drawCard(world, clients),
-        ...(random.chance(0.3) && { timezone: random.pick(['UTC', 'Asia/Seoul']) }),
+        ...(random.chance(0.6) && { timezone: random.pick(zones) }),
         ...(random.chance(0.3) && {
           customer: { email: secret(clients, `${account}.${clients.count}@mail.test`) },
         }),
       })
     case 'trial':
-      return post('/trial', { account_id: account, plan_id: random.pick(['monthly', 'weekly', 'global']) })
+      return post('/trial', {
+        account_id: account,
+        plan_id: about?.plan ?? random.pick(['monthly', 'weekly', 'global']),
+      })
     case 'cancel':
       return subscription === undefined
         ? undefined
@@ -181,18 +196,12 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
         path: `/api/billing/accounts/${account}`,
         body: { customer: { email: secret(clients, `${account}.${clients.count++}@mail.test`) } },
       }
-    case 'editPlan':
-      return {
-        method: 'PUT',
-        path: '/api/billing/plans/weekly',
-        body: {
-          name: 'weekly',
-          amount: random.pick([2500, 2700, 3100]),
-          currency: 'KRW',
-          interval: 'week',
-          trial_days: 3,
-        },
-      }
+    case 'editPlan': {
+      const { planId, interval, trialDays, minor, currency } = plans[about?.plan ?? 'weekly']
+      const amount = Number(minor) + random.pick([0, 200, 600])
+      const body = { name: planId, amount, currency, interval, trial_days: trialDays }
+      return { method: 'PUT', path: `/api/billing/plans/${planId}`, body }
+    }
     default:
       return drawCommonAsk(
         random,
@@ -262,6 +271,16 @@ async function repeat(world: SimulatedWorld, clients: Clients): Promise<void> {
 
 function isFinal({ answer }: RequestEntry): boolean {
   return answer !== null && [200, 201, 402].includes(answer.status)
+}
+
+/** A trial gets its card after its plan has got another price. */
+async function convert(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const about: About = {
+    account: world.random.pick(clients.accounts),
+    plan: world.random.pick(['weekly', 'monthly']),
+  }
+  for (const what of ['trial', 'editPlan', 'subscribe'] as const)
+    await send(world, clients, drawAsk(world, clients, what, about))
 }
 
 /** The same key for something else. */
@@ -374,7 +393,7 @@ async function walk(
   goTo(target)
 }
 
-type About = { account?: string; subscription?: string; invoice?: string }
+type About = { account?: string; subscription?: string; invoice?: string; plan?: 'weekly' | 'monthly' }
 
 /** Two that touch the same thing at once, one of them cut in the middle by the other. */
 async function race(world: SimulatedWorld, clients: Clients): Promise<void> {

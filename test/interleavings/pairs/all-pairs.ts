@@ -1,5 +1,5 @@
 import type { Pair } from '../pair.ts'
-import { eraseCard, eraseSettle } from './erasures.ts'
+import { eraseCard, eraseSettle, eraseSubscribe } from './erasures.ts'
 import { resealContact } from './keys.ts'
 import { jobLease, limiterFirst, limiterLimiter } from './machinery.ts'
 import { refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
@@ -27,6 +27,7 @@ export const allPairs: readonly Pair[] = [
   webhookCancel,
   eraseSettle,
   eraseCard,
+  eraseSubscribe,
   jobLease,
   limiterLimiter,
   limiterFirst,

@@ -86,3 +86,33 @@ export const eraseCard: Pair = {
     }
   },
 }
+
+export const eraseSubscribe: Pair = {
+  name: 'erase-subscribe',
+  fact: 'an account is erased before a subscription begins, or not at all: a card in use is never erased',
+  isVariant: true,
+  async open(stage) {
+    const accountId = await stage.knownAccount()
+    return {
+      accountId,
+      A: (actor) => erase(actor, accountId),
+      B: ({ app }) => stage.subscribeBy(app, accountId),
+      check: (run, facts) => {
+        const [erased, subscribed] = endsOf<{ status: number } | string>(run, (value) =>
+          typeof value === 'string' ? value : String(value.status),
+        )
+        return [
+          ...unless(subscribed === '201', `the subscribe was answered ${subscribed}`),
+          ...unless(
+            erased === 'erased' || erased === 'subscription_exists',
+            `the erasure was answered ${erased}`,
+          ),
+          ...unless(
+            facts.methods.every(({ state }) => state === 'kept'),
+            'the card of a running subscription is gone',
+          ),
+        ]
+      },
+    }
+  },
+}

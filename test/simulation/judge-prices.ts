@@ -1,0 +1,48 @@
+import { dataOf, type Facts, lastStepOf, mayHaveWorked, type Subscription } from './facts.ts'
+import type { RequestEntry } from './history.ts'
+
+/** A price is the one that the plan had when it was agreed on, and stays, whatever becomes of the plan. */
+export function pricesAreAsAgreed(facts: Facts): string[] {
+  return facts.subscriptions.flatMap((subscription) => {
+    const told = facts.requests.filter((entry) => isAgreement(entry, subscription))
+    const [first] = told
+    if (!first) return []
+    const agreed = dataOf(first)
+    const fair = pricesAt(facts, agreed.plan_id, first)
+    const others = told.filter(
+      (entry) => dataOf(entry).plan_id === agreed.plan_id && dataOf(entry).amount !== agreed.amount,
+    )
+    const changed = subscription.plan_id === agreed.plan_id && subscription.amount !== BigInt(agreed.amount)
+    return [
+      ...(fair.includes(BigInt(agreed.amount))
+        ? []
+        : [
+            `${subscription.id} was agreed on at ${agreed.amount}, when ${agreed.plan_id} cost ${fair.join(' or ')}`,
+          ]),
+      ...others.map(
+        ({ step }) => `${subscription.id} was told another price in #${step} than in #${first.step}`,
+      ),
+      ...(changed
+        ? [`${subscription.id} costs ${subscription.amount}, and ${agreed.amount} was agreed on`]
+        : []),
+    ]
+  })
+}
+
+function isAgreement(entry: RequestEntry, { id }: Subscription): boolean {
+  const isAsked = entry.path === '/api/billing/subscribe' || entry.path === '/api/billing/trial'
+  return isAsked && dataOf(entry)?.subscription_id === id && !entry.answer!.replayed
+}
+
+/** What a plan may have cost while a request was answered: what was set last for certain, or may have been set since. */
+function pricesAt({ requests, prices }: Facts, planId: string, asked: RequestEntry): bigint[] {
+  const sets = requests.filter(
+    ({ method, path }) => method === 'PUT' && path === `/api/billing/plans/${planId}`,
+  )
+  const amountOf = ({ body }: RequestEntry) => BigInt((body as { amount: number }).amount)
+  const base = sets.findLast((one) => one.answer?.status === 200 && lastStepOf(one) < asked.step)
+  const since = sets.filter(
+    (one) => mayHaveWorked(one) && one.step <= lastStepOf(asked) && lastStepOf(one) >= (base?.step ?? 0),
+  )
+  return [base ? amountOf(base) : prices.get(planId)![0]!, ...since.map(amountOf)]
+}
