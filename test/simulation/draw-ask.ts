@@ -8,6 +8,8 @@ export type Subject = {
   readonly invoice: string | undefined
   readonly post: (path: string, body: object) => Ask
   readonly drawCard: () => object
+  /** How much is asked back; without it chance says. */
+  readonly amount?: number | undefined
   /** From how many keywords the client chooses. */
   readonly keywords: number
 }
@@ -17,7 +19,7 @@ export type CommonAsk = 'resume' | 'changeCard' | 'refund' | 'readInvoices' | 'r
 
 /** Undefined where the client knows of nothing that it could ask about. */
 export function drawCommonAsk(random: Random, about: Subject, what: CommonAsk): Ask | undefined {
-  const { account, subscription, invoice, post, drawCard, keywords } = about
+  const { account, subscription, invoice, post, drawCard, amount, keywords } = about
   switch (what) {
     case 'resume':
       return subscription === undefined ? undefined : post('/resume', { subscription_id: subscription })
@@ -30,7 +32,9 @@ export function drawCommonAsk(random: Random, about: Subject, what: CommonAsk): 
         ? undefined
         : post('/refund', {
             invoice_id: invoice,
-            ...(random.chance(0.8) && { amount: random.pick([1, 100, 400, 900, 1900]) }),
+            ...(amount !== undefined
+              ? { amount }
+              : random.chance(0.8) && { amount: random.pick([1, 100, 400, 900, 1900]) }),
           })
     case 'readInvoices':
       return { method: 'GET', path: `/api/billing/invoices?account_id=${account}&limit=100` }

@@ -30,6 +30,8 @@ export type Counts = Record<string, number>
 /** One run's world: two processes, the provider, time, and everything that was said. */
 export type SimulatedWorld = {
   readonly random: Random
+  /** A zone in which the start's time of day is a special one. */
+  readonly home: string | undefined
   readonly history: History
   readonly model: ModelProvider
   readonly observer: Connections['observer']
@@ -87,7 +89,8 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
   const count = (name: string) => {
     counts[name] = (counts[name] ?? 0) + 1
   }
-  let now = Date.parse(random.pick(starts))
+  const start = random.pick(starts)
+  let now = Date.parse(start.at)
   let real = Date.parse('2026-01-01T00:00:00Z')
   let racing = false
   const { boundaries } = stage
@@ -294,6 +297,7 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
 
   const world: SimulatedWorld = {
     random,
+    home: start.home,
     history,
     model,
     observer,
@@ -369,13 +373,16 @@ const anotherSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 
 type JobRow = { id: bigint; task: string; payload: unknown }
 
-// Anchors at the ends of months, in leap years, on ordinary days, and at times of day that clocks skip or show twice weeks later.
-const starts = [
-  '2026-03-01T07:30:00Z',
-  '2026-10-18T00:30:00Z',
-  '2026-03-28T14:45:00Z',
-  '2026-01-31T09:30:00Z',
-  '2026-03-05T00:00:00Z',
-  '2027-12-30T15:45:00Z',
-  '2028-01-29T23:59:59Z',
+// Anchors at the ends of months, in leap years, on ordinary days, and where clocks will skip or double their time of day.
+const starts: readonly { readonly at: string; readonly home?: string }[] = [
+  { at: '2026-01-31T09:30:00Z' },
+  { at: '2026-03-05T00:00:00Z', home: 'Europe/Berlin' },
+  { at: '2027-12-30T15:45:00Z' },
+  { at: '2028-01-29T23:59:59Z' },
+  // 02:30, which does not come a week later.
+  { at: '2026-03-01T07:30:00Z', home: 'America/New_York' },
+  // 02:30, which comes twice a week later.
+  { at: '2026-10-18T00:30:00Z', home: 'Europe/Berlin' },
+  // 01:45, which comes twice a week later, half an hour apart.
+  { at: '2026-03-28T14:45:00Z', home: 'Australia/Lord_Howe' },
 ]

@@ -42,7 +42,9 @@ const weights = {
   erase: 1,
   editPlan: 1,
   contact: 2,
-  convert: 3,
+  convert: 4,
+  lapse: 2,
+  refundTwice: 3,
   deliver: 8,
   forge: 1,
   arrive: 3,
@@ -86,6 +88,10 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
       return
     case 'convert':
       return convert(world, clients)
+    case 'lapse':
+      return lapse(world, clients)
+    case 'refundTwice':
+      return refundTwice(world, clients)
     case 'repeat':
       return repeat(world, clients)
     case 'reuseKey':
@@ -171,7 +177,7 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
           about?.plan ??
           random.weighted({ weekly: 4, monthly: 2, global: 1 } satisfies Record<keyof typeof plans, number>),
         payment_method: drawCard(world, clients),
-        ...(random.chance(0.6) && { timezone: random.pick(zones) }),
+        ...(random.chance(0.6) && { timezone: drawZone(world) }),
         ...(random.chance(0.3) && {
           customer: { email: secret(clients, `${account}.${clients.count}@mail.test`) },
         }),
@@ -194,7 +200,10 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
       return {
         method: 'PUT',
         path: `/api/billing/accounts/${account}`,
-        body: { customer: { email: secret(clients, `${account}.${clients.count++}@mail.test`) } },
+        body: {
+          customer: { email: secret(clients, `${account}.${clients.count++}@mail.test`) },
+          ...(random.chance(0.5) && { timezone: drawZone(world) }),
+        },
       }
     case 'editPlan': {
       const { planId, interval, trialDays, minor, currency } = plans[about?.plan ?? 'weekly']
@@ -205,10 +214,23 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
     default:
       return drawCommonAsk(
         random,
-        { account, subscription, invoice, post, drawCard: () => drawCard(world, clients), keywords: 9 },
+        {
+          account,
+          subscription,
+          invoice,
+          post,
+          drawCard: () => drawCard(world, clients, about?.card),
+          amount: about?.amount,
+          keywords: 9,
+        },
         what,
       )
   }
+}
+
+/** Often one whose clocks are about to skip or double the present time of day. */
+function drawZone({ random, home }: SimulatedWorld): string {
+  return home !== undefined && random.chance(0.5) ? home : random.pick(zones)
 }
 
 /** Mostly the newest one, because something still happens to it. */
@@ -217,9 +239,11 @@ function latest(world: SimulatedWorld, list: readonly unknown[]): number {
   return world.random.chance(0.6) ? list.length - 1 : world.random.between(0, list.length - 1)
 }
 
-function drawCard(world: SimulatedWorld, clients: Clients): object {
+type Behaviour = 'ok' | 'once' | 'poor' | 'stolen' | 'nobody'
+
+function drawCard(world: SimulatedWorld, clients: Clients, wanted?: Behaviour): object {
   const { random } = world
-  const behaviour = random.weighted({ ok: 12, once: 3, poor: 2, stolen: 1, nobody: 1 })
+  const behaviour = wanted ?? random.weighted({ ok: 12, once: 3, poor: 2, stolen: 1, nobody: 1 })
   const text = `${Array.from({ length: 12 }, () => random.pick([...'abcdefghjkmnpqrstvwxyz23456789'])).join('')}`
   secret(clients, text)
   return random.chance(0.8)
@@ -279,8 +303,28 @@ async function convert(world: SimulatedWorld, clients: Clients): Promise<void> {
     account: world.random.pick(clients.accounts),
     plan: world.random.pick(['weekly', 'monthly']),
   }
-  for (const what of ['trial', 'editPlan', 'subscribe'] as const)
+  for (const what of ['contact', 'trial', 'editPlan', 'subscribe'] as const)
     await send(world, clients, drawAsk(world, clients, what, about))
+}
+
+/** A card stops to pay while nobody is at work; months later another one takes its place. */
+async function lapse(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const change = (card: Behaviour) => send(world, clients, drawAsk(world, clients, 'changeCard', { card }))
+  await change('poor')
+  world.turnTo(world.now() + world.random.between(20, 70) * day)
+  await world.sweep()
+  await change('ok')
+  await world.sweep()
+}
+
+/** While the provider works on a refund, another part of the same invoice is asked back. */
+async function refundTwice(world: SimulatedWorld, clients: Clients): Promise<void> {
+  const invoice = clients.invoices.at(-1)
+  if (invoice === undefined) return
+  world.planned.set('refund', ['pending'])
+  for (const amount of [100, 400])
+    await send(world, clients, drawAsk(world, clients, 'refund', { invoice, amount }))
+  world.planned.delete('refund')
 }
 
 /** The same key for something else. */
@@ -393,7 +437,14 @@ async function walk(
   goTo(target)
 }
 
-type About = { account?: string; subscription?: string; invoice?: string; plan?: 'weekly' | 'monthly' }
+type About = {
+  account?: string
+  subscription?: string
+  invoice?: string
+  plan?: 'weekly' | 'monthly'
+  card?: Behaviour
+  amount?: number
+}
 
 /** Two that touch the same thing at once, one of them cut in the middle by the other. */
 async function race(world: SimulatedWorld, clients: Clients): Promise<void> {
