@@ -216,7 +216,8 @@ function periodsFollowTheCalendar({ subscriptions, periods, invoices, plans, req
       found.push(`${subscription.id} is billed from another instant than its trial's end`)
     const asked = requests.find((entry) => dataOf(entry)?.subscription_id === subscription.id)
     const zone = (asked?.body as { timezone?: string } | undefined)?.timezone
-    if (zone !== undefined && zone !== subscription.time_zone)
+    // A trial keeps the zone in which it began.
+    if (zone !== undefined && zone !== subscription.time_zone && !trial_ends_at)
       found.push(`${subscription.id} lives in ${subscription.time_zone}, and ${zone} was asked for`)
     if (trial_ends_at && trial_ends_at.getTime() !== trialEndOf(subscription, plans))
       found.push(`${subscription.id} is on trial until ${trial_ends_at.toISOString()}`)

@@ -54,7 +54,7 @@ const reasons: Readonly<Record<string, Reason>> = {
     const own = new Set(
       facts.payments.filter((one) => one.invoice_id === bodyOf(entry)['invoice_id']).map(({ id }) => id),
     )
-    return facts.book.some(({ reference, disputed }) => disputed && own.has(reference))
+    return facts.book.some(({ reference, dispute }) => dispute && own.has(reference))
   },
   nothing_to_refund: (facts, entry, span) => !leavesEnough(facts, entry, span, 1n),
   refund_exceeds_remaining: (facts, entry, span) =>
@@ -139,7 +139,7 @@ export function failuresHaveCauses({ payments, refunds, book, refused }: Facts):
         const strange = charge?.refunds.some(
           ({ reference, status }) => reference === null || status === 'failed' || !ours.has(reference),
         )
-        return !strange && !charge?.disputed
+        return !strange && !charge?.dispute
       })
       .map(({ id }) => `${id} was declined, and nothing stood against it`),
   ]

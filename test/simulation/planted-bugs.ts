@@ -397,6 +397,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'src/billing/subscriptions/erase-account.ts',
     from: "if (await hasLiveSubscription(tx, accountId)) throw refuse('subscription_exists')",
     to: 'await hasLiveSubscription(tx, accountId)',
+    story: 'test/interleavings/erasures.test.ts',
   },
   {
     name: 'the expected remainder forgets accepted refunds',
