@@ -227,7 +227,7 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     await perform(
       {
         begin: () => (ran) => note('resume charging', ran),
-        work: ({ billing }) => liftChargingStop(billing.db),
+        work: ({ billing }) => liftChargingStop(billing.db, billing.clock()),
       },
       anyService(),
     )
