@@ -10,7 +10,7 @@ const now = '2030-01-15T12:00:00Z'
 const lastDay = '2030-01-14'
 
 /** Enough to learn something, and small enough to learn it in seconds. */
-const smallWorld = () => simulateRanks(demoKeywords().slice(0, 60), { days: 45, lastDay, seed: 1 })
+const smallWorld = () => simulateRanks(demoKeywords().slice(0, 60), { days: 60, lastDay, seed: 1 })
 
 const modelsOf = async (world: World) => (await world.get('/api/batch/models?limit=100')).body.data.models
 
@@ -71,7 +71,7 @@ describe('a first model', { timeout: 120_000 }, () => {
       data: {
         keywords: 60,
         last_day: lastDay,
-        first_day: '2029-12-01',
+        first_day: '2029-11-16',
         snapshot_sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
       },
       gate: { decision: 'promote' },

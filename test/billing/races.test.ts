@@ -131,10 +131,19 @@ test('the database itself refuses a second live subscription, a second period, a
   world = await openBillingWorld()
   const id = (await world.subscribe('acct_1')).data.subscription_id
   const { pool } = world.app
-  const copy = (table: string, change: string) =>
-    pool.query(
-      `insert into billing.${table} select (jsonb_populate_record(t, '${change}')).* from billing.${table} t`,
+  // A generated column cannot be given a value.
+  const copy = async (table: string, change: string) => {
+    const { rows } = await pool.query<{ names: string }>(
+      `select string_agg(quote_ident(attname), ', ' order by attnum) as names from pg_attribute
+       where attrelid = $1::regclass and attnum > 0 and not attisdropped and attgenerated = ''`,
+      [`billing.${table}`],
     )
+    const { names } = rows[0]!
+    await pool.query(
+      `insert into billing.${table} (${names})
+       select ${names} from (select (jsonb_populate_record(t, '${change}')).* from billing.${table} t) as c`,
+    )
+  }
   await expect(copy('subscription', '{"id": "sub_2"}')).rejects.toThrow('subscription_one_live')
   await expect(copy('period', '{}')).rejects.toThrow('period_pkey')
   await expect(copy('payment', '{"id": "pay_2"}')).rejects.toThrow('payment_provider_reference_key')
@@ -187,7 +196,7 @@ test('one card that cannot be opened holds up nobody else', async () => {
   expect(await world.invoices('acct_1')).toHaveLength(3)
   // It is not passed over in silence.
   expect(await listSweepFailures(world.app.db, 10)).toMatchObject([
-    { sweep: 'payments', reason: 'Error', failures: 2 },
+    { sweep: 'payments', reason: 'Error', failures: 1 },
     { sweep: 'payments', reason: 'Error', failures: 1 },
   ])
 })
