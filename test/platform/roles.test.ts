@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ownerOf, runAs } from '../../src/platform/embedded-postgres/account.ts'
+import { isRoot, ownerOf, runAs } from '../../src/platform/embedded-postgres/account.ts'
 import { findPlatformPackage, prepareBinaries } from '../../src/platform/embedded-postgres/binaries.ts'
 import {
   type EmbeddedPostgres,
   openEmbeddedPostgres,
 } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
+import { findMaker, giveTo } from '../../src/platform/embedded-postgres/own-account.ts'
 import { grantsFor } from '../../src/platform/grants.ts'
 import { migrate } from '../../src/platform/migrate.ts'
 import { migrateQueue } from '../../src/platform/queue.ts'
@@ -48,10 +49,15 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true })
 })
 
-/** The superuser's password is thrown away, so that this is the way to change what only a superuser may. */
+/**
+ * The superuser's password is thrown away, so that this is the way to change what only a superuser may. It asks for the
+ * name of its account; files that a named one has are handed back at the next start.
+ */
 async function inSingleUserMode(statement: string): Promise<void> {
   const pgdata = resolve(dataDir, JSON.parse(readFileSync(join(dataDir, 'postgres.json'), 'utf8')).pgdata)
-  const account = (await ownerOf(pgdata))!
+  const owner = (await ownerOf(pgdata))!
+  const account = isRoot() ? await findMaker(owner) : owner
+  if (isRoot()) await giveTo(account, pgdata)
   const binaries = await prepareBinaries(account, dirname(pgdata), await findPlatformPackage())
   const done = await runAs(
     account,
@@ -59,7 +65,7 @@ async function inSingleUserMode(statement: string): Promise<void> {
     ['--single', '-D', pgdata, 'postgres'],
     `${statement}\n`,
   )
-  expect(done.stderr).not.toMatch(/ERROR/)
+  expect([done.ok, done.stderr]).toEqual([true, expect.not.stringMatching(/ERROR|FATAL/)])
 }
 
 test('a role that only reads and writes rows serves and works both areas', async () => {
