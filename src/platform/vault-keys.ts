@@ -56,7 +56,7 @@ async function findUnlisted(pool: pg.Pool, keys: readonly VaultKey[]): Promise<n
 }
 
 function wrongKey(version: number): string {
-  return `VAULT_KEYS: key ${version} is not the key ${version} that this database was sealed with; put the right one back, or, where none was ever set, the file vault-key of the data dir.`
+  return `Key ${version} in VAULT_KEYS is not the one that this database was sealed with; put the right one back, or, where none was ever set, the file vault-key of the data dir.`
 }
 
 function missingKey(versions: readonly number[], place: string): string {

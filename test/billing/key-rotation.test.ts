@@ -159,14 +159,14 @@ test('a vault key is changed step by step under processes of different age: no r
 
 test('with a wrong or missing vault key nothing starts, and one sentence tells which setting and what to do', async () => {
   const wrong = `1:${newKey()}`
-  await expect(start(wrong)).rejects.toThrow(/^VAULT_KEYS: key 1 is not the key 1 .* put the right one back/)
-  await expect(start(fresh, wrong)).rejects.toThrow(/^VAULT_KEYS: key 1 is not/)
+  await expect(start(wrong)).rejects.toThrow(/^Key 1 in VAULT_KEYS is not the one .* put the right one back/)
+  await expect(start(fresh, wrong)).rejects.toThrow(/^Key 1 in VAULT_KEYS is not/)
   await expect(start(fresh)).rejects.toThrow(/^VAULT_KEYS lacks key 1, .* list it behind the first/)
 
   const service = startService(['serve'], { ...world.environment, VAULT_KEYS: wrong })
   const code = await new Promise((resolve) => service.child.on('close', resolve))
   expect(code).toBe(1)
-  expect(service.output()).toMatch(/^VAULT_KEYS: key 1 is not the key 1 that this database was sealed with/m)
+  expect(service.output()).toMatch(/^Key 1 in VAULT_KEYS is not the one that this database was sealed with/m)
   expect(service.output()).not.toContain('service.started')
   expect(service.output()).not.toContain(wrong.slice(2))
   await (await start(old)).stop()
