@@ -131,7 +131,7 @@ function conventions(): void {
     '- `Authorization: Bearer <token>` on every route under `/api` but the webhook. Scopes: `billing:read billing:write billing:refund',
     '  batch:read batch:write admin`; GET needs read, the rest write, write includes read, admin includes all.',
     '- What concerns the whole installation (`admin`: plans, volumes, sandbox, tokens, audit, jobs) needs a token bound to all workspaces and accounts.',
-    '- A process works 64 requests of one token at a time (`TOKEN_CONCURRENCY`); 512 more wait their turn; beyond that, and above 6,000',
+    '- A process works 64 requests of one token and scope at a time (`TOKEN_CONCURRENCY`); 512 more wait their turn; beyond that, and above 6,000',
     '  billing requests a minute per token (`BILLING_RATE`), 429 `rate_limited` with `Retry-After`. Bodies above 64 KiB are worked one at a time per token.',
     '- Bodies come as they are: a `Content-Encoding` is 415. Names hold no control characters and no marks of writing direction.',
     '- Success: `{"success": true, "data": {…}}`. Error: `{"success": false, "error": {code, message, request_id, details?}}`.',

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { registerKeywords } from '../../src/batch/keywords/register-keywords.ts'
 import type { RankObservation } from '../../src/batch/ranks/rank.ts'
 import { recordRanks } from '../../src/batch/ranks/record-ranks.ts'
+import { tokenIdOf } from '../../src/platform/token.ts'
 import { startWorker } from '../../src/worker.ts'
 import type { Service } from './service.ts'
 
@@ -18,6 +19,10 @@ export type Scene = {
   readonly accounts: readonly string[]
   readonly plans: readonly string[]
   readonly keywords: readonly string[]
+  /** Ids of tokens that nobody uses, to be revoked. */
+  readonly spareTokens: readonly string[]
+  /** Jobs that failed for good. */
+  readonly deadJobs: readonly string[]
   readonly today: string
   readonly webhookSecret: string
   readonly hintSecret: string
@@ -46,6 +51,8 @@ export async function furnish(service: Service, tokenCount: number): Promise<Sce
   ])
   const accounts = Array.from({ length: 40 }, (_, at) => `acct-${at}`)
   const scene: Scene = {
+    spareTokens: await makeSpareTokens(service, 60),
+    deadJobs: await makeDeadJobs(service, 60),
     tokens,
     workspaces,
     weakTokens,
@@ -64,6 +71,24 @@ export async function furnish(service: Service, tokenCount: number): Promise<Sce
   await leaveOneInDoubt(ask)
   await furnishBatch(service, ask, workspaces)
   return scene
+}
+
+async function makeSpareTokens(service: Service, count: number): Promise<string[]> {
+  const made = Array.from({ length: count }, () => service.makeToken({ scopes: ['batch:read'] }))
+  return (await Promise.all(made)).map(tokenIdOf)
+}
+
+async function makeDeadJobs({ app }: Service, count: number): Promise<string[]> {
+  const { rows } = await app.pool.query<{ id: string }>(
+    `select (graphile_worker.add_job('fuzzed', '{}'::json, max_attempts := 1)).id::text from generate_series(1, $1)`,
+    [count],
+  )
+  await app.pool.query(
+    `update graphile_worker._private_jobs set attempts = max_attempts, last_error = 'meant to'
+    where id = any($1::bigint[])`,
+    [rows.map(({ id }) => id)],
+  )
+  return rows.map(({ id }) => id)
 }
 
 function openMemory(): Pick<Scene, 'ids' | 'cursorOf' | 'learn'> {

@@ -216,6 +216,9 @@ const byName: Readonly<Record<string, (maker: Maker) => unknown>> = {
   refund_id: known('ref_'),
   run_id: known('run_'),
   model_id: known('mdl_'),
+  token_id: ({ random, scene }) => random.pick(scene.spareTokens),
+  job_id: ({ random, scene }) => random.pick(scene.deadJobs),
+  reference: known('rl_'),
   secret: ({ scene }) => scene.hintSecret,
   billing_key: ({ random }) =>
     `bk_test_${random.weighted({ ok: 12, insufficient_funds: 1, stolen: 1, fails_on_renewal: 1, refund_fails: 1, nobody: 1 })}`,

@@ -208,6 +208,8 @@ function sceneOf({ token, values, cursors }: Tenant): Scene {
     accounts: [values['account_id']!],
     plans: ['starter-monthly'],
     keywords: [values['keyword']!],
+    spareTokens: ['tok_0'],
+    deadJobs: ['1'],
     today: '2030-01-15',
     webhookSecret: world.environment['WEBHOOK_SECRETS']!,
     hintSecret: '',

@@ -51,7 +51,7 @@ test.each<[string, Record<string, string>, RegExp]>([
   [
     'another vault key',
     { VAULT_KEYS: `1:${randomBytes(32).toString('base64')}` },
-    /^keys: VAULT_KEYS: key 1 is not the key/,
+    /^keys: Key 1 in VAULT_KEYS is not the one/,
   ],
   [
     'nobody at the session URL',

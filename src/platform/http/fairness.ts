@@ -4,7 +4,7 @@ import { openRequestRate } from './request-rate.ts'
 import { openTurns, type Turns } from './turns.ts'
 
 export type FairnessOptions = {
-  /** How many requests of one token are worked at a time; 0 is no limit. */
+  /** How many requests of one token and scope are worked at a time; 0 is no limit. */
   readonly concurrency: number
   /** How many requests a minute one token may make under `ratedPrefix`; 0 is no limit. */
   readonly perMinute: number
@@ -26,8 +26,9 @@ const largeBytes = 64 * 1024
 const largeArriving = 4
 
 /**
- * One token cannot crowd out the others. It has so many requests in work and the next ones wait their turn before their
- * bodies are read; of its large bodies a few are read and one is worked at a time, from parsing to the answer.
+ * One token cannot crowd out the others. Per scope it has so many requests in work and the next ones wait their turn
+ * before their bodies are read; of its large bodies a few are read and one is worked at a time, from parsing to the
+ * answer. Per scope, so that charges waiting for a provider that hangs do not hold up the same token's reads.
  */
 export function openFairness({ concurrency, perMinute, ratedPrefix }: FairnessOptions) {
   const requests = concurrency > 0 ? openTurns({ atOnce: concurrency, waiting: mostWaiting }) : undefined
@@ -35,8 +36,7 @@ export function openFairness({ concurrency, perMinute, ratedPrefix }: FairnessOp
   const worked = openTurns({ atOnce: 1, waiting: mostWaiting })
   const rate = perMinute > 0 ? openRequestRate(perMinute) : undefined
 
-  async function take(turns: Turns, request: FastifyRequest): Promise<void> {
-    const name = request.principal.tokenId
+  async function take(turns: Turns, request: FastifyRequest, name: string): Promise<void> {
     if (!turns.tryTake(name)) {
       let leave = () => {}
       const onGone = () => leave()
@@ -64,13 +64,14 @@ export function openFairness({ concurrency, perMinute, ratedPrefix }: FairnessOp
       }
       request.share = { held: [], answered: false, closed: false }
       reply.raw.once('close', () => closed(request))
-      if (requests) await take(requests, request)
-      if (isLarge(request)) await take(arriving, request)
+      const { tokenId } = request.principal
+      if (requests) await take(requests, request, `${tokenId} ${request.routeOptions.config.access}`)
+      if (isLarge(request)) await take(arriving, request, tokenId)
     },
 
     /** Called between the reading of a large body and its parsing. */
     async admitLarge(request: FastifyRequest): Promise<void> {
-      await take(worked, request)
+      await take(worked, request, request.principal.tokenId)
       giveBack(request, arriving)
       // Whoever else has something to do goes first.
       await new Promise(setImmediate)
