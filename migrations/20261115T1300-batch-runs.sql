@@ -12,11 +12,13 @@ create table batch.run (
   model_id     text,
   metrics      jsonb,
   takes        integer not null default 0,     -- how often a worker took it up; tells a late worker from the one in charge
+  by_tenant    boolean not null default false, -- a token of one workspace started it: of trainings, one an hour
   leased_until timestamptz not null,           -- real time; a run under way that nobody renews is put into the queue again
   check ((status in ('failed', 'skipped')) = (error_code is not null)),
   check ((status in ('succeeded', 'failed', 'skipped')) = (finished_at is not null)),
   check (status <> 'running' or started_at is not null)
 );
+create index run_by_tenant on batch.run (task, queued_at) where by_tenant;
 create unique index run_in_progress on batch.run (task) where status in ('queued', 'running');
 
 -- When each task starts by itself next. A slot that was missed is one start, however many it were.

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from './app.ts'
 import { runDue as runBatchDue } from './batch/due.ts'
 import { batchJobs } from './batch/jobs.ts'
+import { openModelFiles } from './batch/models/model-files.ts'
 import { listDueTurns, runTurn, type Turn } from './billing/due.ts'
 import { billingJobs } from './billing/jobs.ts'
 import { isMoving } from './move-clock.ts'
@@ -144,6 +145,7 @@ export function startUpkeep(app: App): Worker {
       },
     },
     { name: 'follow-clock', everyMs: 1_000, run: () => app.clock.sync() },
+    { name: 'model-files', everyMs: 2_000, run: openModelFiles(app.batch) },
   ])
 }
 

@@ -365,7 +365,9 @@ async function batch(): Promise<void> {
   say(
     '### Training and predictions',
     '',
-    'Training needs 1,000 rows of rank history. It runs at 03:30 by itself (`SCHEDULE_TRAINING`), or now:',
+    'Training needs 1,000 rows of rank history. It runs at 03:30 by itself (`SCHEDULE_TRAINING`), or now. It learns from days that are over; data that',
+    'the active model of this release has seen train nothing (`metrics.decision` is `unchanged`). Tokens bound to a workspace may start one training',
+    'an hour, all of them together: then 429 with `Retry-After`. [The model card](model.md) says what the figures mean.',
   )
   await show('POST', '/api/batch/trigger', { task: 'train_classifier' })
   await fillWithDemo()
@@ -392,7 +394,13 @@ async function batch(): Promise<void> {
   const [{ keyword }] = (
     await show('GET', '/api/batch/keywords?workspace_id=demo&limit=1', undefined, { quiet: true })
   ).keywords
+  say(
+    'Every series (engine, device, location) is foretold. Without naming one, the series with the most usable days speaks. `moved_by` names the',
+    'features that moved it most: parts of the score of the predicted class above the mean of all.',
+  )
   await show('GET', `/api/batch/predictions/${encodeURIComponent(keyword)}?workspace_id=demo`)
+  say('What was said, and what came true once the horizon had passed, is kept for 400 days:')
+  await show('GET', `/api/batch/predictions/${encodeURIComponent(keyword)}/history?workspace_id=demo`)
 }
 
 async function fillWithDemo(): Promise<void> {

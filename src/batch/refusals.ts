@@ -13,5 +13,6 @@ export const refuse = refusalsOf({
   preconditions_unmet: ['conflict', 'This task cannot start yet; see details.'],
   run_not_found: ['not_found', 'There is no such run.'],
   model_not_found: ['not_found', 'There is no such model.'],
+  model_pruned: ['conflict', 'The bytes of this model are no longer kept; train a new one.'],
   prediction_not_found: ['not_found', 'There is no prediction for this keyword.'],
 })

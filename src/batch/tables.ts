@@ -77,6 +77,7 @@ export type BatchTables = {
     model_id: string | null
     metrics: Record<string, unknown> | null
     takes: Generated<number>
+    by_tenant: Generated<boolean>
     leased_until: Date
   }
   'batch.schedule': { task: RunTask; cron: string; zone: string; next_at: Date }
@@ -88,34 +89,47 @@ export type BatchTables = {
     status_history: JSONColumnType<{ status: ModelStatus; at: string }[]>
     run_id: string
     manifest: JSONColumnType<Record<string, unknown>>
-    artifact: Buffer
+    artifact: Buffer | null
     artifact_sha256: string
-    judged: Buffer
+    judged: Buffer | null
     judged_sha256: string
     samples: JSONColumnType<Record<string, unknown>>
-    live_examples: Generated<number>
-    live_log_loss: number | null
-    live_until: string | null
+    revision: Generated<number>
     created_at: Date
     activated_at: Date | null
+  }
+  'batch.live_quality': {
+    model_id: string
+    day: string
+    examples: number
+    loss: number
+    prior_loss: number
+    naive_loss: number
   }
   'batch.prediction': {
     workspace_id: string
     keyword_id: bigint
+    engine: string
+    device: string
+    location: string
     day: string
     model_id: string
     horizon_days: number
     rise: number
     hold: number
     fall: number
-    predicted: 'rise' | 'hold' | 'fall'
-    engine: string
-    device: string
-    location: string
+    predicted: ClassName
+    usable_days: number
+    naive_sign: number
+    features: string[]
+    contributions: number[]
     predicted_at: Date
+    outcome: ClassName | null
+    settled_at: Date | null
   }
 }
 
+type ClassName = 'rise' | 'hold' | 'fall'
 type RunTask = 'train_classifier' | 'predict' | 'aggregate_volumes'
 type RunTrigger = 'manual' | 'schedule'
 type RunStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'skipped'

@@ -1,4 +1,5 @@
 import { checkModel, type ModelCheck } from '../batch/models/check-model.ts'
+import { type RegisteredModel, renderManifest } from '../batch/models/manifest.ts'
 import { taskNamed } from '../batch/runs/run.ts'
 import { renderInstant } from '../platform/time.ts'
 import { type Command, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
@@ -10,7 +11,7 @@ export const checkModelCommand: Command = {
   usage: `rankledger check-model [--task train_classifier] [--max-age 8d] [--json]
 
 Exits 0 only if exactly one manifest is active, its artifact has the right hash, loads, and scores its stored sample
-rows to the stored values. 3: none is active. 4: it is corrupt. 5: it was trained longer ago than --max-age.
+rows to the stored values, and its manifest's file says what the registry says. Warns when skill decays. 3: none is active. 4: it is corrupt. 5: it was trained longer ago than --max-age.
 --max-age takes a number with s, m, h, d or w.`,
 
   async run(args) {
@@ -28,7 +29,13 @@ rows to the stored values. 3: none is active. 4: it is corrupt. 5: it was traine
     return withApp('check-model', async ({ batch }) => {
       const check = await checkModel(batch, task, maxAgeMs)
       if (values.json) printJson({ task, ...render(check, batch.timeZone) })
-      else print(sentenceOf(check, values['max-age']))
+      else {
+        print(sentenceOf(check, values['max-age']))
+        if ('ageMs' in check) {
+          print(figuresOf(check.model))
+          for (const warning of check.warnings) print(`Warning: ${warning}`)
+        }
+      }
       return exitCodes[check.verdict]
     })
   },
@@ -57,6 +64,22 @@ function sentenceOf(check: ModelCheck, maxAge: string): string {
   }
 }
 
+/** How much it knows: on the hold-out and since, beside what anybody could say without it. */
+function figuresOf({ manifest, live }: RegisteredModel): string {
+  const { holdout, baseline_prior, baseline_naive } = manifest.metrics
+  const loss = (value: number | null) => (value === null ? 'unknown' : value.toFixed(4))
+  const lines = [
+    `Hold-out of ${holdout.examples} rows: log-loss ${loss(holdout.log_loss)}; class shares ${loss(baseline_prior.log_loss)}, ${baseline_naive.rule} ${loss(baseline_naive.log_loss)}.`,
+    `Ranked at both ends, ${holdout.ranked.examples} rows: ${loss(holdout.ranked.log_loss)}; class shares ${loss(baseline_prior.ranked.log_loss)}, ${baseline_naive.ranked.rule} ${loss(baseline_naive.ranked.log_loss)}.`,
+    `Rise against fall: AUC ${holdout.auc_rise_fall?.toFixed(3) ?? 'unknown'}; calibration error ${holdout.calibration_error.toFixed(3)}.`,
+  ]
+  if (live)
+    lines.push(
+      `Predictions that came due, ${live.examples} up to ${live.until}: ${loss(live.logLoss)}; class shares ${loss(live.priorLogLoss)}, naive rule ${loss(live.naiveLogLoss)}.`,
+    )
+  return lines.join('\n')
+}
+
 function ageOf(ms: number): string {
   const days = Math.floor(ms / unitMs['d']!)
   if (days > 0) return days === 1 ? '1 day' : `${days} days`
@@ -73,6 +96,9 @@ function render(check: ModelCheck, timeZone: string) {
     model_id: model?.id ?? null,
     version: model?.version ?? null,
     algorithm: model?.manifest.algorithm.name ?? null,
+    warnings: 'ageMs' in check ? check.warnings : [],
+    metrics: model?.manifest.metrics ?? null,
+    live_quality: model ? renderManifest(model, (at) => renderInstant(at, timeZone)).live_quality : null,
     artifact_sha256: model?.manifest.artifact.sha256 ?? null,
     created_at: model ? renderInstant(model.createdAt, timeZone) : null,
     activated_at: model?.activatedAt ? renderInstant(model.activatedAt, timeZone) : null,

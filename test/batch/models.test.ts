@@ -11,7 +11,10 @@ beforeAll(async () => {
   world = await openWorld({ now: '2030-01-15T12:00:00Z', worker: true })
   await store(world, 'ws', aimlessWeek())
   first = (await run(world, 'classifier')).model_id
-  // With the first one active, the same aimless week makes a model that is not better than class shares.
+  // With the first one active, an aimless week makes a model that is not better than class shares; the same one, none.
+  await store(world, 'ws', [
+    { keyword: 'aimless 0', day: '2030-01-08', status: 'ranked', position: 1500, searched_depth: 10_000 },
+  ])
   second = (await run(world, 'classifier')).model_id
 })
 afterAll(() => world.close())

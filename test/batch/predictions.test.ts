@@ -53,10 +53,15 @@ test('every registered keyword with a usable rank is foretold, and no other', as
   expect(status).toBe(200)
   expect(body.data).toEqual({
     keyword: 'aimless 1',
+    engine: 'naver',
+    device: 'mobile',
+    location: 'KR',
     day: '2030-01-14',
     horizon_days: 1,
     probabilities: { rise: expect.any(Number), hold: expect.any(Number), fall: expect.any(Number) },
     predicted: expect.stringMatching(/^(rise|hold|fall)$/),
+    // Class shares say the same of every keyword, for no reason.
+    moved_by: [],
     model_id: modelId,
   })
   const { rise, hold, fall } = body.data.probabilities
@@ -104,25 +109,30 @@ test('a keyword that is none is refused as one', async () => {
   expect((await world.get('/api/batch/predictions/a')).status).toBe(400)
 })
 
-test('the series checked last speaks for a keyword; of several, the one with most ranks', async () => {
+test('every series is foretold; the one with most usable days speaks for a keyword unless another is named', async () => {
   await store(world, 'ws_series', [
     ranked('a', '2030-01-12', 5),
     ranked('a', '2030-01-13', 5),
     ranked('a', '2030-01-14', 5, { engine: 'google' }),
     ranked('b', '2030-01-14', 5, { engine: 'bing' }),
+    ranked('b', '2030-01-14', 5, { engine: 'naver', device: 'desktop' }),
     ranked('b', '2030-01-13', 5, { engine: 'naver' }),
-    ranked('b', '2030-01-14', 5, { engine: 'naver' }),
-    ranked('b', '2030-01-14', 5, { engine: 'yahoo' }),
   ])
   await run(world, 'predict')
-  const engines = await world.query(
-    `select k.key, p.engine from batch.prediction p join batch.keyword k on k.id = p.keyword_id
-     where p.workspace_id = 'ws_series' order by k.key`,
+  const of = async (keyword: string, more = '') =>
+    (await world.get(`/api/batch/predictions/${keyword}?workspace_id=ws_series${more}`)).body.data
+  expect(await of('a')).toMatchObject({ engine: 'naver', day: '2030-01-13' })
+  expect(await of('a', '&engine=google')).toMatchObject({ engine: 'google', day: '2030-01-14' })
+  // As many days each: the one checked last, then the first by name.
+  expect(await of('b')).toMatchObject({ engine: 'bing', device: 'mobile', location: 'KR' })
+  expect(await of('b', '&engine=naver&device=mobile&location=KR')).toMatchObject({ day: '2030-01-13' })
+  expect(await of('b', '&device=desktop')).toMatchObject({ engine: 'naver', device: 'desktop' })
+  const none = await world.get('/api/batch/predictions/b?workspace_id=ws_series&engine=yahoo')
+  expect([none.status, none.body.error.code]).toEqual([404, 'prediction_not_found'])
+  const count = await world.query(
+    `select count(*)::int as count from batch.prediction where workspace_id = 'ws_series'`,
   )
-  expect(engines).toEqual([
-    { key: 'a', engine: 'google' },
-    { key: 'b', engine: 'naver' },
-  ])
+  expect(count).toEqual([{ count: 5 }])
 })
 
 test('once the horizon has passed, each model is told how its predictions turned out', async () => {
@@ -144,27 +154,77 @@ test('once the horizon has passed, each model is told how its predictions turned
   const losses = [probabilities.rise, probabilities.hold, probabilities.fall].map(
     (chance) => -Math.log(chance),
   )
-  expect(live_quality).toEqual({
+  // The model is class shares, so it does as well as these; the naive rule on the same rows may do otherwise.
+  const mean = (losses[0]! + losses[1]! + losses[2]!) / 3
+  const quality = {
     examples: 3,
-    log_loss: expect.closeTo((losses[0]! + losses[1]! + losses[2]!) / 3, 12),
+    log_loss: expect.closeTo(mean, 12),
+    baseline_prior_log_loss: expect.closeTo(mean, 2),
+    baseline_naive_log_loss: expect.any(Number),
+    skill: expect.any(Number),
     until: '2030-01-14',
-  })
+  }
+  expect(live_quality).toEqual({ ...quality, last_28_days: quality })
+  const { rivals } = (await world.get(`/api/batch/models/${modelId}`)).body.data
+  const told = await world.query<{ naive_sign: number; outcome: string }>(
+    `select naive_sign, outcome from batch.prediction where outcome is not null order by keyword_id`,
+  )
+  expect(told.map(({ outcome }) => outcome)).toEqual(['rise', 'hold', 'fall'])
+  const naive = told.map(
+    ({ naive_sign, outcome }) =>
+      -Math.log(rivals.naive.shares[naive_sign][['rise', 'hold', 'fall'].indexOf(outcome)]),
+  )
+  expect(live_quality.baseline_naive_log_loss).toBeCloseTo((naive[0]! + naive[1]! + naive[2]!) / 3, 12)
   // Each counts once, and the next prediction stands on the new day.
   expect((await predictionOf('aimless 1')).body.data.day).toBe('2030-01-15')
   expect(await run(world, 'predict')).toMatchObject({ metrics: { outcomes: 0 } })
   expect((await world.get(`/api/batch/models/${modelId}`)).body.data.live_quality).toEqual(live_quality)
 })
 
-test('a prediction that never learns its outcome goes in the end, but not the newest of its keyword', async () => {
-  const old = (at: number) =>
+test('what was said and what came true stays, newest first', async () => {
+  const historyOf = async (keyword: string, more = '') =>
+    world.get(`/api/batch/predictions/${encodeURIComponent(keyword)}/history?workspace_id=ws_mine${more}`)
+  const { status, body } = await historyOf('aimless 1')
+  expect(status).toBe(200)
+  expect(
+    body.data.predictions.map(({ day, outcome, engine, model_id }: Record<string, string>) => [
+      day,
+      outcome,
+      engine,
+      model_id,
+    ]),
+  ).toEqual([
+    ['2030-01-15', null, 'naver', modelId],
+    ['2030-01-14', 'rise', 'naver', modelId],
+  ])
+  expect(body.data.next_cursor).toBeNull()
+  const first = await historyOf('aimless 1', '&limit=1')
+  expect(first.body.data.predictions[0].day).toBe('2030-01-15')
+  const second = await historyOf('aimless 1', `&limit=1&cursor=${first.body.data.next_cursor}`)
+  expect(second.body.data.predictions[0]).toMatchObject({ day: '2030-01-14', outcome: 'rise' })
+  expect((await historyOf('unknown')).body.error.code).toBe('prediction_not_found')
+  expect((await historyOf('aimless 1', '&cursor=nonsense')).status).toBe(400)
+  const other = await world.makeToken({ scopes: ['batch:read'], workspace: 'ws_other', account: null })
+  const foreign = await world.get('/api/batch/predictions/aimless%201/history?workspace_id=ws_mine', {
+    token: other,
+  })
+  expect(foreign.status).toBe(403)
+})
+
+test('after 400 days it goes, but not the newest of its series', async () => {
+  const told = (at: number, day: string) =>
     world.query(
-      `insert into batch.prediction select workspace_id, keyword_id, $2::date, model_id, horizon_days, rise, hold, fall, predicted,
-         engine, device, location, predicted_at
+      `insert into batch.prediction (workspace_id, keyword_id, engine, device, location, day, model_id, horizon_days, rise, hold,
+         fall, predicted, usable_days, naive_sign, features, contributions, predicted_at)
+       select workspace_id, keyword_id, engine, device, location, $2::date, model_id, horizon_days, rise, hold, fall, predicted,
+         usable_days, naive_sign, features, contributions, predicted_at
        from batch.prediction where workspace_id = 'ws_mine' and keyword_id = (select id from batch.keyword where key = $1) limit 1`,
-      [`aimless ${at}`, '2029-11-01'],
+      [`aimless ${at}`, day],
     )
-  await old(5)
-  await old(6)
+  // The last rank is of 15 January 2030: 400 days before it is 11 December 2028.
+  await told(5, '2028-12-10')
+  await told(5, '2028-12-11')
+  await told(6, '2028-12-10')
   await world.ask('DELETE', '/api/batch/keywords', {
     body: { workspace_id: 'ws_mine', keywords: ['aimless 6'] },
   })
@@ -177,8 +237,9 @@ test('a prediction that never learns its outcome goes in the end, but not the ne
      where k.key in ('aimless 5', 'aimless 6') order by 1, 2`,
   )
   expect(left).toEqual([
+    { key: 'aimless 5', day: '2028-12-11' },
     { key: 'aimless 5', day: '2030-01-14' },
-    { key: 'aimless 6', day: '2029-11-01' },
+    { key: 'aimless 6', day: '2028-12-10' },
   ])
 })
 

@@ -5,7 +5,7 @@ import { batchJobs } from '../../src/batch/jobs.ts'
 import type { RankObservation } from '../../src/batch/ranks/rank.ts'
 import { workRun } from '../../src/batch/runs/work-run.ts'
 import { openWorld, type World } from '../world.ts'
-import { store, trigger } from './batch-story.ts'
+import { aimlessWeek, ended, run, store, trigger } from './batch-story.ts'
 
 let world: World
 
@@ -264,4 +264,34 @@ describe('a run that loses its worker', () => {
     expect(await world.query('select takes from batch.run where id = $1', [runId])).toEqual([{ takes: 0 }])
     await endRuns()
   })
+})
+
+test('tokens of one workspace start one training an hour, all of them together; a token for all starts any', async () => {
+  const world = await openWorld({ now: '2030-01-15T12:00:00Z', worker: true })
+  try {
+    await store(world, 'ws_a', aimlessWeek())
+    const tenant = (workspace: string) =>
+      world.makeToken({ scopes: ['batch:write'], workspace, account: null })
+    const [a, b] = [await tenant('ws_a'), await tenant('ws_b')]
+    const first = await trigger(world, 'classifier', a)
+    expect(first.status).toBe(202)
+    // While it runs, that is the reason.
+    await ended(world, first.body.data.run_id)
+    for (const token of [a, b]) {
+      const again = await trigger(world, 'classifier', token)
+      expect([again.status, again.body.error.code]).toEqual([429, 'rate_limited'])
+      const wait = Number(again.headers.get('retry-after'))
+      expect(wait).toBeGreaterThan(3500)
+      expect(wait).toBeLessThanOrEqual(3600)
+    }
+    expect((await trigger(world, 'predict', b)).status).toBe(202)
+    expect(await run(world, 'classifier')).toMatchObject({ metrics: { decision: 'unchanged' } })
+    await world.advanceBy('PT1H')
+    const later = await trigger(world, 'classifier', b)
+    expect(later.status).toBe(202)
+    await ended(world, later.body.data.run_id)
+    expect((await trigger(world, 'classifier', a)).status).toBe(429)
+  } finally {
+    await world.close()
+  }
 })

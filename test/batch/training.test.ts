@@ -1,7 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { retireModel } from '../../src/batch/models/change-model.ts'
 import type { RankObservation } from '../../src/batch/ranks/rank.ts'
 import { verifyModel } from '../../src/batch/training/verify-model.ts'
 import { demoKeywords, simulateRanks } from '../../src/cli/demo-batch.ts'
+import { release } from '../../src/platform/release.ts'
 import { type ServiceProcess, startService } from '../processes/service-process.ts'
 import { openWorld, type World } from '../world.ts'
 import { aimlessWeek, ended, run, runUntil, store, trigger } from './batch-story.ts'
@@ -127,7 +129,23 @@ describe('a first model', { timeout: 120_000 }, () => {
     expect(model.data.rows).toBe(rows[0]!['count'])
   })
 
-  test('trained again on the same rows has the same bytes, and takes the first one’s place', async () => {
+  test('unchanged data train nothing: the run ends with the active model’s id', async () => {
+    const [{ model_id }] = await modelsOf(world)
+    // Today's ranks still come in, and no model looks at them before the day is over.
+    await store(world, 'ws', [
+      { keyword: demoKeywords()[0]!, day: '2030-01-15', status: 'ranked', position: 3 },
+    ])
+    expect(await run(world, 'classifier')).toMatchObject({
+      status: 'succeeded',
+      model_id,
+      metrics: { decision: 'unchanged', model_status: 'active' },
+    })
+    expect(await modelsOf(world)).toHaveLength(1)
+  })
+
+  test('trained again on the same rows has the same bytes, if none is active', async () => {
+    const [{ model_id }] = await modelsOf(world)
+    await retireModel(world.app.batch, model_id)
     const again = await run(world, 'classifier')
     const [second, first] = await modelsOf(world)
     expect(second.model_id).toBe(again.model_id)
@@ -135,29 +153,66 @@ describe('a first model', { timeout: 120_000 }, () => {
     expect(second.data.snapshot_sha256).toBe(first.data.snapshot_sha256)
     expect([second.version, first.version]).toEqual([2, 1])
     expect([second.status, first.status]).toEqual(['active', 'retired'])
-    expect(second.gate.compared_with).toBe(first.model_id)
-    expect(second.metrics.active_same_holdout).toEqual(second.metrics.holdout)
-    const last = second.gate.checks.at(-1)
-    expect(last).toMatchObject({ name: 'not_worse_than_active', passed: true, observed: 0 })
+    expect(second.environment.release).toBe(release)
   })
 
-  test('is verified by training it once more; later days do not matter, a corrected one does', async () => {
+  test('is verified by training it once more; later days do not matter', async () => {
     const [{ model_id }] = await modelsOf(world)
-    await store(world, 'ws', [
-      { keyword: demoKeywords()[0]!, day: '2030-01-15', status: 'ranked', position: 3 },
-    ])
-    expect(await verifyModel(world.app.batch, model_id)).toMatchObject({ verdict: 'same' })
+    expect(await verifyModel(world.app.batch, model_id)).toMatchObject({ verdict: 'same', changes: [] })
+  })
+
+  test('a corrected or added rank of earlier days is told as what it is', async () => {
+    const [{ model_id, data }] = await modelsOf(world)
     await store(world, 'ws', [
       { keyword: demoKeywords()[0]!, day: '2030-01-10', status: 'ranked', position: 99 },
     ])
-    expect(await verifyModel(world.app.batch, model_id)).toMatchObject({ verdict: 'data_changed' })
+    const corrected = await verifyModel(world.app.batch, model_id)
+    expect(corrected).toMatchObject({
+      verdict: 'data_changed',
+      changes: [expect.stringContaining('some were corrected')],
+    })
+    await store(world, 'ws_late', [{ keyword: 'late', day: '2030-01-10', status: 'ranked', position: 9 }])
+    const added = await verifyModel(world.app.batch, model_id)
+    expect(added.changes).toEqual([
+      expect.stringContaining(`${data.rows + 1} usable rows of 61 keywords instead of ${data.rows} of 60`),
+    ])
+  })
+
+  test('changed data are trained on, and the two are compared on the same days', async () => {
+    const finished = await run(world, 'classifier')
+    const [second, first] = await modelsOf(world)
+    expect(second.model_id).toBe(finished.model_id)
+    expect(second.gate).toMatchObject({ compared_with: first.model_id, not_comparable: null })
+    expect(second.metrics.active_same_holdout.examples).toBe(second.metrics.holdout.examples)
+    expect(second.gate.checks.at(-1)).toMatchObject({ name: 'not_worse_than_active', passed: true })
+  })
+
+  test('an active model whose judged copy is damaged is not compared with, and an alarm says so', async () => {
+    const [active] = await modelsOf(world)
+    await world.query(`update batch.model set judged = judged || '\\x00' where id = $1`, [active.model_id])
+    // The data are as they were, and yet it is trained: what is damaged does not stay.
+    const finished = await run(world, 'classifier')
+    const [latest] = await modelsOf(world)
+    expect(latest.model_id).toBe(finished.model_id)
+    expect(latest.model_id).not.toBe(active.model_id)
+    expect(latest.gate).toMatchObject({ compared_with: active.model_id, not_comparable: 'corrupt' })
+    expect(latest.gate.checks.at(-1)).toMatchObject({ outcome: 'not_comparable', passed: null })
+    expect(latest.metrics.active_same_holdout).toBeNull()
+    // It took the other one's place, so nobody has to do anything any more.
+    expect(latest.status).toBe('active')
+    expect(await world.query(`select * from platform.alarm where kind = 'model_not_comparable'`)).toEqual([])
   })
 
   test('gives way to nothing worse: a candidate that has learnt from noise is rejected', async () => {
     const before = (await modelsOf(world))[0]
     await world.query('truncate batch.rank')
     await store(world, 'ws_noise', aimlessWeek())
+    // Nor does one that could not be compared with: the alarm stays as long as it is in use.
+    await world.query(`update batch.model set judged = judged || '\\x00' where id = $1`, [before.model_id])
     const finished = await run(world, 'classifier')
+    expect(await world.query('select kind, subject from platform.alarm')).toEqual([
+      { kind: 'model_not_comparable', subject: before.model_id },
+    ])
     expect(finished).toMatchObject({
       status: 'succeeded',
       metrics: { decision: 'reject', model_status: 'rejected' },

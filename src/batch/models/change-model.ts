@@ -2,7 +2,7 @@ import type { BatchApp, BatchTx } from '../app.ts'
 import { refuse } from '../refusals.ts'
 import type { RunTask } from '../runs/run.ts'
 import { CorruptModel } from './model-codec.ts'
-import { findModel, hashStoredArtifact, lockActive, setModelStatus } from './model-rows.ts'
+import { findModel, hashStoredArtifact, lockActive, pruneModels, setModelStatus } from './model-rows.ts'
 
 /** Puts a stored model to use in place of the one that is active. The artifact is checked where it lies. */
 export async function activate(
@@ -12,7 +12,9 @@ export async function activate(
   sha256: string,
   now: Date,
 ): Promise<void> {
-  if ((await hashStoredArtifact(tx, id)) !== sha256) {
+  const stored = await hashStoredArtifact(tx, id)
+  if (stored === undefined) throw refuse('model_pruned')
+  if (stored !== sha256) {
     throw new CorruptModel('the artifact does not have the hash of its manifest')
   }
   const before = await lockActive(tx, task)
@@ -27,6 +29,7 @@ export async function activateModel(app: BatchApp, id: string): Promise<void> {
     const model = await findModel(tx, id)
     if (!model) throw refuse('model_not_found')
     await activate(tx, model.task, id, model.manifest.artifact.sha256, app.clock())
+    await pruneModels(tx, model.task)
   })
 }
 
@@ -37,6 +40,7 @@ export async function retireModel(app: BatchApp, id: string): Promise<boolean> {
     if (!model) throw refuse('model_not_found')
     if ((await lockActive(tx, model.task)) !== id) return false
     await setModelStatus(tx, id, 'retired', app.clock())
+    await pruneModels(tx, model.task)
     return true
   })
 }

@@ -1,16 +1,16 @@
 import type { BatchApp } from '../app.ts'
 import type { RunTask } from '../runs/run.ts'
-import { readCached } from './artifact.ts'
-import type { RegisteredModel, Samples } from './manifest.ts'
+import { holdoutSkillOf, type RegisteredModel, type Samples, skillOf } from './manifest.ts'
 import { type Model, predict } from './model.ts'
 import { CorruptModel, decodeModel, sha256Of } from './model-codec.ts'
-import { getArtifact, getSamples, listActive } from './model-rows.ts'
+import { manifestText, readCached, readManifest, writeManifest } from './model-files.ts'
+import { findArtifact, findJudged, getSamples, listActive } from './model-rows.ts'
 
 export type ModelCheck =
-  | { verdict: 'good'; model: RegisteredModel; ageMs: number }
+  | { verdict: 'good'; model: RegisteredModel; ageMs: number; warnings: string[] }
   | { verdict: 'none_active' }
   | { verdict: 'corrupt'; model: RegisteredModel | undefined; complaint: string }
-  | { verdict: 'too_old'; model: RegisteredModel; ageMs: number }
+  | { verdict: 'too_old'; model: RegisteredModel; ageMs: number; warnings: string[] }
 
 /** Whether a task has one active model that is whole, loads, and still says what it said when it was made. */
 export async function checkModel(app: BatchApp, task: RunTask, maxAgeMs: number): Promise<ModelCheck> {
@@ -18,25 +18,30 @@ export async function checkModel(app: BatchApp, task: RunTask, maxAgeMs: number)
   if (!model) return { verdict: 'none_active' }
   if (second) return { verdict: 'corrupt', model: undefined, complaint: 'More than one model is active.' }
 
-  const complaint = await complaintAbout(app, model)
+  const complaint = (await complaintAbout(app, model)) ?? (await fileComplaint(app, model))
   if (complaint !== undefined) return { verdict: 'corrupt', model, complaint }
 
   const ageMs = app.clock().getTime() - model.createdAt.getTime()
-  return ageMs > maxAgeMs ? { verdict: 'too_old', model, ageMs } : { verdict: 'good', model, ageMs }
+  const verdict = ageMs > maxAgeMs ? 'too_old' : 'good'
+  return { verdict, model, ageMs, warnings: warningsAbout(model) }
 }
 
 async function complaintAbout(app: BatchApp, registered: RegisteredModel): Promise<string | undefined> {
-  const { bytes, sha256 } = await getArtifact(app.db, registered.id)
-  const hash = sha256Of(bytes)
-  if (hash !== registered.manifest.artifact.sha256 || hash !== sha256) {
+  const artifact = await findArtifact(app.db, registered.id)
+  const hash = artifact && sha256Of(artifact.bytes)
+  if (!artifact || hash !== registered.manifest.artifact.sha256 || hash !== artifact.sha256) {
     return 'The stored artifact does not have the hash of its manifest.'
   }
   const cached = await readCached(app, registered.id)
   if (cached && sha256Of(cached) !== hash) {
     return 'The file in the cache does not have the hash of its manifest; remove it and the service writes it anew.'
   }
+  const judged = await findJudged(app.db, registered.id)
+  if (!judged || sha256Of(judged.bytes) !== judged.sha256) {
+    return 'The copy that new candidates are compared with is damaged; the next training decides without it.'
+  }
   try {
-    const model = decodeModel(bytes)
+    const model = decodeModel(artifact.bytes)
     if (model.features !== registered.manifest.features.length)
       return 'The artifact asks for other features than its manifest.'
     return sampleComplaint(model, await getSamples(app.db, registered.id))
@@ -44,6 +49,67 @@ async function complaintAbout(app: BatchApp, registered: RegisteredModel): Promi
     if (error instanceof CorruptModel) return 'The artifact cannot be read.'
     throw error
   }
+}
+
+/**
+ * The file of the manifest against its row. One that tells an earlier state of this model is only late, because the
+ * change came from another machine or just now: it is written anew. Anything else did not come from us.
+ */
+async function fileComplaint(app: BatchApp, registered: RegisteredModel): Promise<string | undefined> {
+  const text = await readManifest(app, registered.id)
+  const wanted = manifestText(app, registered)
+  if (text === wanted) return undefined
+  if (text !== undefined && !isEarlier(text, wanted))
+    return 'The manifest in the cache does not say what the registry says; remove it and the service writes it anew.'
+  await writeManifest(app, registered)
+  return undefined
+}
+
+/** What changes in the life of a model; everything else stays as it was made. */
+type Life = { status: unknown; status_history: unknown[]; activated_at: unknown; live_quality: unknown }
+
+function isEarlier(text: string, wanted: string): boolean {
+  try {
+    const { status, status_history, activated_at: _a, live_quality: _l, ...made } = JSON.parse(text) as Life
+    const {
+      status: _s,
+      status_history: all,
+      activated_at: _b,
+      live_quality: _m,
+      ...same
+    } = JSON.parse(wanted) as Life
+    const last = status_history.at(-1) as { status: unknown }
+    return (
+      JSON.stringify(made) === JSON.stringify(same) &&
+      JSON.stringify(status_history) === JSON.stringify(all.slice(0, status_history.length)) &&
+      last.status === status
+    )
+  } catch {
+    return false
+  }
+}
+
+/** Below this a model knows little about which way a rank goes. */
+const leastAuc = 0.55
+/** So many outcomes tell whether skill lasts. */
+const leastOutcomes = 200
+
+/** What an operator should know of a model that is in order. */
+function warningsAbout({ manifest, live }: RegisteredModel): string[] {
+  if (manifest.algorithm.name === 'prior')
+    return ['It is class shares: nothing better has passed the gate, so it says the same of every keyword.']
+  const warnings: string[] = []
+  const auc = manifest.metrics.holdout.auc_rise_fall
+  if (auc !== null && auc < leastAuc)
+    warnings.push(`It hardly knows rises from falls: AUC ${auc.toFixed(3)} on the hold-out.`)
+  if (live && live.recent.examples >= leastOutcomes) {
+    const [now, then] = [skillOf(live.recent), holdoutSkillOf(manifest)]
+    if (now < then / 2)
+      warnings.push(
+        `Its skill decays: ${now.toFixed(4)} better than the best naive rule on ${live.recent.examples} predictions of the last 28 days, ${then.toFixed(4)} when it was judged.`,
+      )
+  }
+  return warnings
 }
 
 /** Another release of Node may compute a logarithm differently in its last bits. */

@@ -12,6 +12,17 @@ export type Forest = {
   leaves: Float64Array
 }
 
+/** The child a row of values goes on to from a branch. */
+export function walk(
+  { feature, threshold, left, right, missingLeft }: Forest,
+  node: number,
+  values: Float32Array,
+) {
+  const value = values[feature[node]!]!
+  const goesLeft = missingLeft[node] === 1 ? !(value > threshold[node]!) : value <= threshold[node]!
+  return goesLeft ? left[node]! : right[node]!
+}
+
 /**
  * Adds to each row of a block, for class t modulo classes, `share` times the leaf the row reaches in tree t.
  * Rows stand one after the other, so the jumps between features stay within a few cache lines.

@@ -103,8 +103,32 @@ export type RegisteredModel = {
   readonly manifest: Manifest
   readonly createdAt: Date
   readonly activatedAt: Date | null
+  /** Each change of what this shows adds one. */
+  readonly revision: number
+  /** False: its artifact was pruned, and only training it again brings it back. */
+  readonly stored: boolean
   /** How past predictions turned out; null until the horizon of one has passed. */
-  readonly live: { examples: number; logLoss: number; until: string } | null
+  readonly live: (LiveQuality & { recent: LiveQuality }) | null
+}
+
+/** Mean log-losses on past predictions whose outcome is known, beside what its rivals would have lost on them. */
+export type LiveQuality = {
+  readonly examples: number
+  readonly logLoss: number
+  readonly priorLogLoss: number
+  readonly naiveLogLoss: number
+  /** The day of the newest of them. */
+  readonly until: string
+}
+
+/** How much better than the better of its rivals. */
+export function skillOf({ logLoss, priorLogLoss, naiveLogLoss }: LiveQuality): number {
+  return Math.min(priorLogLoss, naiveLogLoss) - logLoss
+}
+
+/** The same of the hold-out on which the gate judged it. */
+export function holdoutSkillOf({ metrics }: Manifest): number {
+  return Math.min(metrics.baseline_prior.log_loss, metrics.baseline_naive.log_loss) - metrics.holdout.log_loss
 }
 
 /** Rows with the probabilities that the artifact gave them when it was made. A missing value is null. */
@@ -132,13 +156,21 @@ export function renderManifest(model: RegisteredModel, renderInstant: (at: Date)
     rivals,
     gate,
     calibration,
-    artifact,
+    artifact: { ...artifact, stored: model.stored },
     environment,
     created_at: renderInstant(model.createdAt),
     activated_at: model.activatedAt === null ? null : renderInstant(model.activatedAt),
-    live_quality:
-      model.live === null
-        ? null
-        : { examples: model.live.examples, log_loss: model.live.logLoss, until: model.live.until },
+    live_quality: model.live && { ...renderLive(model.live), last_28_days: renderLive(model.live.recent) },
+  }
+}
+
+function renderLive(live: LiveQuality) {
+  return {
+    examples: live.examples,
+    log_loss: live.logLoss,
+    baseline_prior_log_loss: live.priorLogLoss,
+    baseline_naive_log_loss: live.naiveLogLoss,
+    skill: skillOf(live),
+    until: live.until,
   }
 }

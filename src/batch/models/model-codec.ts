@@ -31,7 +31,7 @@ export function decodeModel(bytes: Uint8Array): Model {
 export class CorruptModel extends Error {}
 
 /** What manifests call these bytes. */
-export const artifactFormat = 'rankledger-model/1'
+export const artifactFormat = 'rankledger-model/2'
 
 /** The hash under which a model's bytes are registered. */
 export function sha256Of(bytes: Uint8Array): string {
@@ -40,7 +40,7 @@ export function sha256Of(bytes: Uint8Array): string {
 
 /** 'RLCM', read as a little-endian number. */
 const MAGIC = 0x4d434c52
-const VERSION = 1
+const VERSION = 2
 const HASH_BYTES = 32
 const KINDS = ['prior', 'softmax', 'gbdt', 'blend'] as const
 /** Blends of blends end somewhere. */
@@ -64,6 +64,7 @@ function writeModel(writer: Writer, model: Model): void {
     case 'gbdt':
       writer.array(model.bias)
       for (const part of forestArrays(model.forest)) writer.array(part)
+      writer.array(model.expected ?? new Float64Array())
       break
     case 'blend':
       writer.array(model.weights)
@@ -128,7 +129,10 @@ function readBoosted(reader: Reader, shape: Shape): Boosted {
     leaves: finite(reader.array(Float64Array)),
   }
   checkForest(forest, shape)
-  return { kind: 'gbdt', ...shape, bias, forest }
+  const expected = finite(reader.array(Float64Array))
+  if (expected.length === 0) return { kind: 'gbdt', ...shape, bias, forest }
+  check(expected.length === forest.feature.length, 'the branches and what they expect differ in number')
+  return { kind: 'gbdt', ...shape, bias, forest, expected }
 }
 
 /** Every walk from a root stays inside the arrays and ends at a leaf. */

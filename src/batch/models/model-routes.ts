@@ -14,6 +14,15 @@ import { findModel, listModels } from './model-rows.ts'
 
 const Part = (description: string) => Type.Object({}, { additionalProperties: true, description })
 
+const liveFields = {
+  examples: Type.Integer(),
+  log_loss: Type.Number(),
+  baseline_prior_log_loss: Type.Number(),
+  baseline_naive_log_loss: Type.Number(),
+  skill: Type.Number({ description: 'How much better than the better of the two' }),
+  until: Type.String(),
+}
+
 const ModelBody = Type.Object({
   model_id: Type.String(),
   task: Type.Enum([...runTasks]),
@@ -31,14 +40,17 @@ const ModelBody = Type.Object({
   rivals: Part('What anybody could say without a model: class shares, and the best naive rule’s'),
   gate: Part('Whether it may be used, and every check of that'),
   calibration: Part('How probabilities were corrected'),
-  artifact: Part('Size, hash and format of the stored bytes'),
-  environment: Part('What it was made on'),
+  artifact: Part('Size, hash and format of the stored bytes, and whether they are still stored'),
+  environment: Part('The release that made it, and what it was made on'),
   created_at: Type.String(),
   activated_at: nullable(Type.String()),
   live_quality: nullable(
     Type.Object(
-      { examples: Type.Integer(), log_loss: Type.Number(), until: Type.String() },
-      { description: 'Log-loss of past predictions whose horizon has passed' },
+      { ...liveFields, last_28_days: Type.Object(liveFields) },
+      {
+        description:
+          'Log-loss of past predictions whose horizon has passed, beside what class shares and the best naive rule would have lost on the same rows',
+      },
     ),
   ),
 })

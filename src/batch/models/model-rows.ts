@@ -1,7 +1,7 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { BatchDb, BatchTx } from '../app.ts'
 import type { RunTask } from '../runs/run.ts'
-import type { Manifest, ModelStatus, RegisteredModel, Samples } from './manifest.ts'
+import type { LiveQuality, Manifest, ModelStatus, RegisteredModel, Samples } from './manifest.ts'
 
 export type NewModel = {
   id: string
@@ -31,21 +31,52 @@ export async function insertCandidate(tx: BatchTx, model: NewModel): Promise<num
 }
 
 /** The hash of an artifact as the database holds it, worked out there. */
-export async function hashStoredArtifact(tx: BatchTx, id: string): Promise<string | undefined> {
-  const { rows } = await sql<{ hash: string }>`
-    select encode(sha256(artifact), 'hex') as hash from batch.model where id = ${id}`.execute(tx)
-  return rows[0]?.hash
+export async function hashStoredArtifact(db: BatchDb | BatchTx, id: string): Promise<string | undefined> {
+  const { rows } = await sql<{ hash: string | null }>`
+    select encode(sha256(artifact), 'hex') as hash from batch.model where id = ${id}`.execute(db)
+  return rows[0]?.hash ?? undefined
 }
 
 /** Moves a model to another status and writes that into its history. */
 export async function setModelStatus(tx: BatchTx, id: string, status: ModelStatus, now: Date): Promise<void> {
   await sql`
     update batch.model
-    set status = ${status},
+    set status = ${status}, revision = revision + 1,
         status_history = status_history
           || jsonb_build_object('status', ${status}::text, 'at', ${now.toISOString()}::text),
         activated_at = case when ${status} = 'active' then ${now} else activated_at end
     where id = ${id}`.execute(tx)
+}
+
+/** Of the retired and of the rejected, so many keep their bytes. */
+const keptOfEach = 5
+
+/**
+ * Takes the bytes of models away that nobody will use again: of the retired and of the rejected all but the newest, by
+ * the time they became so. What they were and how they did stays.
+ */
+export async function pruneModels(tx: BatchTx, task: RunTask): Promise<void> {
+  await sql`
+    with aged as (
+      select id, row_number() over (partition by status order by status_history -> -1 ->> 'at' desc, version desc) as age
+      from batch.model
+      where task = ${task} and status in ('retired', 'rejected') and artifact is not null
+    )
+    update batch.model m
+    set artifact = null, judged = null, revision = revision + 1
+    from aged
+    where aged.id = m.id and aged.age > ${keptOfEach}`.execute(tx)
+}
+
+/** Models whose bytes are stored, with the number of their last change. */
+export async function listRevisions(db: BatchDb): Promise<{ id: string; revision: number }[]> {
+  return db
+    .selectFrom('batch.model')
+    .select(['id', 'revision'])
+    .where('artifact', 'is not', null)
+    .orderBy('id')
+    .limit(1_000)
+    .execute()
 }
 
 /** The active model's id. Whoever activates or retires waits here for the one before, also if none is active. */
@@ -92,23 +123,24 @@ export async function listModels(
 
 export type StoredArtifact = { bytes: Buffer; sha256: string }
 
-export async function getArtifact(db: BatchDb, id: string): Promise<StoredArtifact> {
+/** Undefined: it was pruned. */
+export async function findArtifact(db: BatchDb, id: string): Promise<StoredArtifact | undefined> {
   const row = await db
     .selectFrom('batch.model')
     .select(['artifact', 'artifact_sha256'])
     .where('id', '=', id)
     .executeTakeFirstOrThrow()
-  return { bytes: row.artifact, sha256: row.artifact_sha256 }
+  return row.artifact === null ? undefined : { bytes: row.artifact, sha256: row.artifact_sha256 }
 }
 
-/** The model as the gate saw it. */
-export async function getJudged(db: BatchDb, id: string): Promise<StoredArtifact> {
+/** The model as the gate saw it. Undefined: it was pruned. */
+export async function findJudged(db: BatchDb, id: string): Promise<StoredArtifact | undefined> {
   const row = await db
     .selectFrom('batch.model')
     .select(['judged', 'judged_sha256'])
     .where('id', '=', id)
     .executeTakeFirstOrThrow()
-  return { bytes: row.judged, sha256: row.judged_sha256 }
+  return row.judged === null ? undefined : { bytes: row.judged, sha256: row.judged_sha256 }
 }
 
 export async function getSamples(db: BatchDb, id: string): Promise<Samples> {
@@ -120,6 +152,9 @@ export async function getSamples(db: BatchDb, id: string): Promise<Samples> {
   return row.samples as unknown as Samples
 }
 
+const recentDays = 28
+
+/** With the losses of past predictions: all of them, and those of the last days before the newest. */
 function selectModels(db: BatchDb | BatchTx) {
   return db
     .selectFrom('batch.model')
@@ -131,18 +166,32 @@ function selectModels(db: BatchDb | BatchTx) {
       'status_history',
       'run_id',
       'manifest',
+      'revision',
       'created_at',
       'activated_at',
-      'live_examples',
-      'live_log_loss',
-      'live_until',
+      sql<boolean>`artifact is not null`.as('stored'),
+      liveOf(sql`true`).as('live'),
+      liveOf(
+        sql`l.day > (select max(day) from batch.live_quality n where n.model_id = model.id) - ${sql.lit(recentDays)}`,
+      ).as('recent'),
     ])
+}
+
+type LiveRow = { examples: number; loss: number; prior: number; naive: number; until: string | null }
+
+function liveOf(which: RawBuilder<unknown>) {
+  return sql<LiveRow>`(
+    select jsonb_build_object('examples', coalesce(sum(l.examples), 0), 'loss', sum(l.loss), 'prior', sum(l.prior_loss),
+                              'naive', sum(l.naive_loss), 'until', max(l.day))
+    from batch.live_quality l where l.model_id = model.id and ${which}
+  )`
 }
 
 type ModelRow = Awaited<ReturnType<ReturnType<typeof selectModels>['execute']>>[number]
 
 function toModel(row: ModelRow): RegisteredModel {
-  const { live_examples, live_log_loss, live_until } = row
+  const live = toLive(row.live)
+  const recent = toLive(row.recent)
   return {
     id: row.id,
     task: row.task,
@@ -153,9 +202,19 @@ function toModel(row: ModelRow): RegisteredModel {
     manifest: row.manifest as unknown as Manifest,
     createdAt: row.created_at,
     activatedAt: row.activated_at,
-    live:
-      live_log_loss === null || live_until === null
-        ? null
-        : { examples: live_examples, logLoss: live_log_loss, until: live_until },
+    revision: row.revision,
+    stored: row.stored,
+    live: live && recent ? { ...live, recent } : null,
+  }
+}
+
+function toLive({ examples, loss, prior, naive, until }: LiveRow): LiveQuality | undefined {
+  if (until === null) return undefined
+  return {
+    examples,
+    logLoss: loss / examples,
+    priorLogLoss: prior / examples,
+    naiveLogLoss: naive / examples,
+    until,
   }
 }

@@ -23,7 +23,13 @@ export type Softmax = Shape & {
 }
 
 /** Gradient-boosted trees; tree t speaks for class t modulo the number of classes. */
-export type Boosted = Shape & { kind: 'gbdt'; bias: Float64Array; forest: Forest }
+export type Boosted = Shape & {
+  kind: 'gbdt'
+  bias: Float64Array
+  forest: Forest
+  /** What the leaves below each branch give on the mean; only a model that explains itself has it. */
+  expected?: Float64Array
+}
 
 /** The weighted mean of the tempered scores of its parts. */
 export type Blend = Shape & { kind: 'blend'; weights: Float64Array; parts: Model[] }

@@ -1,23 +1,31 @@
 import { invariant } from '../../platform/invariant.ts'
 import type { BatchApp } from '../app.ts'
 import { loadModel } from '../models/artifact.ts'
-import { type ClassName, classes, type RegisteredModel } from '../models/manifest.ts'
+import { explain, type Reasons } from '../models/explain.ts'
+import { classes, type RegisteredModel } from '../models/manifest.ts'
 import { type Model, predict } from '../models/model.ts'
 import { CorruptModel } from '../models/model-codec.ts'
 import { findActive } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
 import { threadScript, workInThread } from '../runs/work-in-thread.ts'
 import { workRun } from '../runs/work-run.ts'
-import { featureNames, featuresOf, gatherSurroundings, type Surroundings } from '../training/features.ts'
-import { dayName, type History } from '../training/history.ts'
+import {
+  columnOf,
+  featureNames,
+  featuresOf,
+  gatherSurroundings,
+  type Surroundings,
+} from '../training/features.ts'
+import { dayName } from '../training/history.ts'
 import { type HistoryPart, withHistoryInParts } from '../training/history-rows.ts'
-import { type NewPrediction, storePredictions } from './prediction-rows.ts'
+import { type NaiveRule, naiveRules, signOf } from '../training/rivals.ts'
+import { type NewPrediction, type Reason, storePredictions } from './prediction-rows.ts'
 import { forgetOldPredictions, type ScoringApp, scorePastPredictions } from './score-past-predictions.ts'
 
 const blockSize = 2_000
 const surroundingsShare = 0.3
 
-/** Foretells every registered keyword that has a usable rank, then looks how earlier predictions turned out. */
+/** Foretells every series of a registered keyword that has a usable rank, then looks how earlier predictions turned out. */
 export async function predictRanks(app: BatchApp, { runId }: { runId: string }): Promise<void> {
   await workRun(app, runId, async (run) => {
     const active = await findActive(app.db, 'train_classifier')
@@ -105,7 +113,7 @@ async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model
   throw new RunFailed('corrupt_model')
 }
 
-/** Foretells the registered keywords of a part. */
+/** Foretells the series of a part whose keywords are registered. */
 async function foretell(
   app: ScoringApp,
   active: RegisteredModel,
@@ -113,26 +121,36 @@ async function foretell(
   { history, series }: HistoryPart,
   around: Surroundings,
 ): Promise<number> {
-  const leading = leadingSeries(history, series)
-  const latest = Int32Array.from(leading, (at) => history.starts[at + 1]! - 1)
+  const chosen = series.flatMap(({ isRegistered }, at) => (isRegistered ? [at] : []))
+  const latest = Int32Array.from(chosen, (at) => history.starts[at + 1]! - 1)
   const columns = featuresOf(
     history,
     latest,
     latest.map((_, row) => row),
     around,
   )
-  const horizonDays = active.manifest.label.horizon_days
-  for (let from = 0; from < leading.length; from += blockSize) {
-    const to = Math.min(from + blockSize, leading.length)
-    const probabilities = predict(
-      model,
-      columns.map((column) => column.subarray(from, to)),
-    )
-    const block = leading.slice(from, to).map(
+  const { label, rivals } = active.manifest
+  const naive = columns[columnOf[naiveRules[rivals.naive.rule as NaiveRule]]]!
+  const horizonDays = label.horizon_days
+  for (let from = 0; from < chosen.length; from += blockSize) {
+    const to = Math.min(from + blockSize, chosen.length)
+    const part = columns.map((column) => column.subarray(from, to))
+    const probabilities = predict(model, part)
+    const tops = Uint8Array.from({ length: to - from }, (_, row) => topOf(probabilities, row))
+    const reasons = explain(model, part, tops)
+    const block = chosen.slice(from, to).map(
       (at, row): NewPrediction => ({
         ...series[at]!,
         day: dayName(history.days[latest[from + row]!]!),
-        ...verdictOf(probabilities.subarray(row * classes.length, (row + 1) * classes.length)),
+        probabilities: {
+          rise: probabilities[row * classes.length]!,
+          hold: probabilities[row * classes.length + 1]!,
+          fall: probabilities[row * classes.length + 2]!,
+        },
+        predicted: classes[tops[row]!]!,
+        usableDays: history.starts[at + 1]! - history.starts[at]!,
+        naiveSign: signOf(naive[from + row]!),
+        reasons: reasonsOf(reasons, row),
       }),
     )
     await app.db.transaction().execute(async (tx) => {
@@ -140,34 +158,17 @@ async function foretell(
       await storePredictions(tx, active.id, horizonDays, block, app.clock())
     })
   }
-  return leading.length
+  return chosen.length
 }
 
-function verdictOf(row: Float64Array): { probabilities: Record<ClassName, number>; predicted: ClassName } {
-  const top = row.indexOf(Math.max(...row))
-  return { probabilities: { rise: row[0]!, hold: row[1]!, fall: row[2]! }, predicted: classes[top]! }
+function topOf(probabilities: Float64Array, row: number): number {
+  const own = probabilities.subarray(row * classes.length, (row + 1) * classes.length)
+  return own.indexOf(Math.max(...own))
 }
 
-/**
- * The series that speaks for each registered keyword: the one checked last; of several, the one with most ranks, then
- * the first by engine, device and location. In the order of the history.
- */
-function leadingSeries({ starts, days }: History, series: HistoryPart['series']): number[] {
-  const leading: number[] = []
-  const lastDay = (at: number) => days[starts[at + 1]! - 1]!
-  const ranks = (at: number) => starts[at + 1]! - starts[at]!
-  for (const [at, { workspaceId, keywordId, isRegistered }] of series.entries()) {
-    if (!isRegistered) continue
-    const before = leading.at(-1)
-    const rival = before === undefined ? undefined : series[before]!
-    if (before === undefined || rival?.keywordId !== keywordId || rival.workspaceId !== workspaceId) {
-      leading.push(at)
-    } else if (
-      lastDay(at) > lastDay(before) ||
-      (lastDay(at) === lastDay(before) && ranks(at) > ranks(before))
-    ) {
-      leading[leading.length - 1] = at
-    }
-  }
-  return leading
+function reasonsOf({ columns, contributions, perRow }: Reasons, row: number): Reason[] {
+  const places = Array.from({ length: perRow }, (_, at) => row * perRow + at)
+  return places
+    .filter((at) => columns[at]! >= 0)
+    .map((at) => ({ feature: featureNames[columns[at]!]!, contribution: contributions[at]! }))
 }

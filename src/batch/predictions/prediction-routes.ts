@@ -1,13 +1,42 @@
 import Type from 'typebox'
-import { envelope, success } from '../../platform/http/answers.ts'
+import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { limitOf, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
+import { parseDay } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
+import { foreignCursor } from '../cursor.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { classes } from '../models/manifest.ts'
+import { seriesNamePattern } from '../ranks/rank.ts'
 import { refuse } from '../refusals.ts'
 import { workspaceOf } from '../workspace.ts'
-import { findPrediction } from './prediction-rows.ts'
+import { findPrediction, listPredictions, type Prediction } from './prediction-rows.ts'
+
+const SeriesName = Type.String({ pattern: seriesNamePattern.source })
+
+const seriesQuery = {
+  workspace_id: Type.Optional(WorkspaceId),
+  engine: Type.Optional(SeriesName),
+  device: Type.Optional(SeriesName),
+  location: Type.Optional(SeriesName),
+}
+
+const predictionFields = {
+  keyword: Type.String(),
+  engine: Type.String(),
+  device: Type.String(),
+  location: Type.String(),
+  day: Type.String(),
+  horizon_days: Type.Integer(),
+  probabilities: Type.Object({ rise: Type.Number(), hold: Type.Number(), fall: Type.Number() }),
+  predicted: Type.Enum([...classes]),
+  moved_by: Type.Array(Type.Object({ feature: Type.String(), contribution: Type.Number() }), {
+    description:
+      'The features that moved it most, the strongest first; a positive contribution speaks for what was predicted',
+  }),
+  model_id: Type.String(),
+}
 
 export function predictionRoutes(http: Http, app: BatchApp): void {
   http.get(
@@ -17,22 +46,39 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
       schema: {
         summary: 'Will this keyword rise, hold or fall?',
         description:
-          'The newest prediction: how the rank of `day` is expected to move over the next `horizon_days` days. It speaks of the engine, device and location that the keyword was last checked on.',
+          'The newest prediction: how the rank of `day` is expected to move over the next `horizon_days` days. It speaks of the series with the most usable days, or of the one that `engine`, `device` and `location` name.',
         tags: ['batch'],
         params: Type.Object({ keyword: Type.String() }),
-        querystring: Type.Object(
-          { workspace_id: Type.Optional(WorkspaceId) },
-          { additionalProperties: false },
-        ),
+        querystring: Type.Object(seriesQuery, { additionalProperties: false }),
+        response: { 200: success(Type.Object(predictionFields)) },
+      },
+    },
+    async (request) => {
+      const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
+      const { key } = cleanOne(request.params.keyword, 'keyword')
+      const prediction = await findPrediction(app.db, workspaceId, key, request.query)
+      if (!prediction) throw refuse('prediction_not_found')
+      return envelope(render(prediction))
+    },
+  )
+
+  http.get(
+    '/api/batch/predictions/:keyword/history',
+    {
+      config: { access: 'batch:read', limited: true },
+      schema: {
+        summary: 'What was predicted for a keyword, and what came true',
+        description:
+          'Of one series, chosen as for the newest prediction; newest day first, for 400 days. `outcome` is null until the horizon has passed, and stays null where the rank at its end was never told.',
+        tags: ['batch'],
+        params: Type.Object({ keyword: Type.String() }),
+        querystring: Type.Object({ ...seriesQuery, ...pageQuery }, { additionalProperties: false }),
         response: {
-          200: success(
+          200: page(
+            'predictions',
             Type.Object({
-              keyword: Type.String(),
-              day: Type.String(),
-              horizon_days: Type.Integer(),
-              probabilities: Type.Object({ rise: Type.Number(), hold: Type.Number(), fall: Type.Number() }),
-              predicted: Type.Enum([...classes]),
-              model_id: Type.String(),
+              ...predictionFields,
+              outcome: nullable(Type.String({ description: 'rise, hold or fall' })),
             }),
           ),
         },
@@ -41,16 +87,32 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
       const { key } = cleanOne(request.params.keyword, 'keyword')
-      const prediction = await findPrediction(app.db, workspaceId, key)
-      if (!prediction) throw refuse('prediction_not_found')
+      const limit = limitOf(request.query)
+      const before = readCursor(request.query, 1)?.[0]
+      if (before !== undefined && parseDay(before) === undefined) throw foreignCursor()
+      const newest = await findPrediction(app.db, workspaceId, key, request.query)
+      if (!newest) throw refuse('prediction_not_found')
+      const found = await listPredictions(app.db, workspaceId, key, newest, before, limit + 1)
+      const { items, nextCursor } = pageOf(found, limit, ({ day }) => [day])
       return envelope({
-        keyword: prediction.keyword,
-        day: prediction.day,
-        horizon_days: prediction.horizonDays,
-        probabilities: prediction.probabilities,
-        predicted: prediction.predicted,
-        model_id: prediction.modelId,
+        predictions: items.map((one) => ({ ...render(one), outcome: one.outcome })),
+        next_cursor: nextCursor,
       })
     },
   )
+}
+
+function render(prediction: Prediction) {
+  return {
+    keyword: prediction.keyword,
+    engine: prediction.engine,
+    device: prediction.device,
+    location: prediction.location,
+    day: prediction.day,
+    horizon_days: prediction.horizonDays,
+    probabilities: prediction.probabilities,
+    predicted: prediction.predicted,
+    moved_by: prediction.reasons,
+    model_id: prediction.modelId,
+  }
 }

@@ -1,23 +1,35 @@
 import { sql } from 'kysely'
 import type { BatchDb, BatchTx } from '../app.ts'
-import type { ClassName } from '../models/manifest.ts'
+import type { ClassName, Manifest } from '../models/manifest.ts'
 import type { SeriesName } from '../training/history.ts'
 
-/** What a model expects of a keyword. */
-export type Prediction = {
+type SeriesParts = Pick<SeriesName, 'engine' | 'device' | 'location'>
+
+/** A feature that moved a prediction, and by how much: positive is towards what was predicted. */
+export type Reason = { feature: string; contribution: number }
+
+/** What a model expects of a series, and what came true. */
+export type Prediction = SeriesParts & {
   keyword: string
   /** What was known up to the end of this day is what it was told from. */
   day: string
   horizonDays: number
   probabilities: Record<ClassName, number>
   predicted: ClassName
+  reasons: Reason[]
   modelId: string
+  /** Null: the horizon has not passed, or the rank at its end is not known. */
+  outcome: ClassName | null
 }
 
 export type NewPrediction = SeriesName & {
   day: string
   probabilities: Record<ClassName, number>
   predicted: ClassName
+  usableDays: number
+  /** The sign that the model's naive rule saw. */
+  naiveSign: number
+  reasons: Reason[]
 }
 
 /** Stores predictions. One told again from the same day takes the place of the earlier one, which never came due. */
@@ -29,127 +41,211 @@ export async function storePredictions(
   now: Date,
 ): Promise<void> {
   const column = <T>(pick: (prediction: NewPrediction) => T) => predictions.map(pick)
+  // Lists of lists have to be of one length in PostgreSQL, so reasons travel as JSON.
+  const reasons = JSON.stringify(column((one) => one.reasons))
   await sql`
-    insert into batch.prediction (workspace_id, keyword_id, day, model_id, horizon_days, rise, hold, fall, predicted,
-                                  engine, device, location, predicted_at)
-    select workspace_id, keyword_id, day, ${modelId}, ${horizonDays}, rise, hold, fall, predicted, engine, device,
-           location, ${now}
+    insert into batch.prediction as p (workspace_id, keyword_id, engine, device, location, day, model_id, horizon_days, rise,
+                                       hold, fall, predicted, usable_days, naive_sign, features, contributions, predicted_at)
+    select g.workspace_id, g.keyword_id, g.engine, g.device, g.location, g.day, ${modelId}, ${horizonDays}, g.rise, g.hold,
+           g.fall, g.predicted, g.usable_days, g.naive_sign,
+           array(select r ->> 'feature' from jsonb_array_elements(w.reasons) with ordinality as e (r, n) order by n),
+           array(select (r ->> 'contribution')::float8 from jsonb_array_elements(w.reasons) with ordinality as e (r, n) order by n),
+           ${now}
     from unnest(${column((one) => one.workspaceId)}::text[], ${column((one) => one.keywordId)}::bigint[],
-                ${column((one) => one.day)}::date[], ${column((one) => one.probabilities.rise)}::float8[],
-                ${column((one) => one.probabilities.hold)}::float8[], ${column((one) => one.probabilities.fall)}::float8[],
-                ${column((one) => one.predicted)}::text[], ${column((one) => one.engine)}::text[],
-                ${column((one) => one.device)}::text[], ${column((one) => one.location)}::text[])
-      as p (workspace_id, keyword_id, day, rise, hold, fall, predicted, engine, device, location)
-    order by workspace_id, keyword_id
-    on conflict (workspace_id, keyword_id, day) do update
+                ${column((one) => one.engine)}::text[], ${column((one) => one.device)}::text[],
+                ${column((one) => one.location)}::text[], ${column((one) => one.day)}::date[],
+                ${column((one) => one.probabilities.rise)}::float8[], ${column((one) => one.probabilities.hold)}::float8[],
+                ${column((one) => one.probabilities.fall)}::float8[], ${column((one) => one.predicted)}::text[],
+                ${column((one) => one.usableDays)}::int[], ${column((one) => one.naiveSign)}::int[])
+      with ordinality
+      as g (workspace_id, keyword_id, engine, device, location, day, rise, hold, fall, predicted, usable_days, naive_sign, n)
+    join jsonb_array_elements(${reasons}::jsonb) with ordinality as w (reasons, n) using (n)
+    order by g.workspace_id, g.keyword_id, g.engine, g.device, g.location
+    on conflict (workspace_id, keyword_id, engine, device, location, day) do update
       set model_id = excluded.model_id, horizon_days = excluded.horizon_days, rise = excluded.rise, hold = excluded.hold,
-          fall = excluded.fall, predicted = excluded.predicted, engine = excluded.engine, device = excluded.device,
-          location = excluded.location, predicted_at = excluded.predicted_at
+          fall = excluded.fall, predicted = excluded.predicted, usable_days = excluded.usable_days,
+          naive_sign = excluded.naive_sign, features = excluded.features, contributions = excluded.contributions,
+          predicted_at = excluded.predicted_at
+      where p.outcome is null
   `.execute(tx)
 }
 
-/** The newest prediction of a keyword that is registered. */
+export type SeriesFilter = {
+  engine?: string | undefined
+  device?: string | undefined
+  location?: string | undefined
+}
+
+type PredictionRow = SeriesParts & {
+  display: string
+  day: string
+  horizon_days: number
+  rise: number
+  hold: number
+  fall: number
+  predicted: ClassName
+  features: string[]
+  contributions: number[]
+  model_id: string
+  outcome: ClassName | null
+}
+
+/**
+ * The newest prediction of a keyword that is registered. Of several series that fit, the one with most usable days
+ * speaks, then the one checked last, then the first by engine, device and location.
+ */
 export async function findPrediction(
   db: BatchDb,
   workspaceId: string,
   key: string,
+  { engine, device, location }: SeriesFilter,
 ): Promise<Prediction | undefined> {
-  const row = await db
-    .selectFrom('batch.keyword as k')
-    .innerJoin('batch.prediction as p', (join) =>
-      join.onRef('p.workspace_id', '=', 'k.workspace_id').onRef('p.keyword_id', '=', 'k.id'),
-    )
-    .select([
-      'k.display',
-      'p.day',
-      'p.horizon_days',
-      'p.rise',
-      'p.hold',
-      'p.fall',
-      'p.predicted',
-      'p.model_id',
-    ])
-    .where('k.workspace_id', '=', workspaceId)
-    .where('k.key', '=', key)
-    .where('k.removed_at', 'is', null)
-    .orderBy('p.day', 'desc')
-    .limit(1)
-    .executeTakeFirst()
-  if (!row) return undefined
+  const { rows } = await sql<PredictionRow>`
+    select * from (
+      select distinct on (p.engine, p.device, p.location) k.display, p.*
+      from batch.keyword k
+      join batch.prediction p on p.workspace_id = k.workspace_id and p.keyword_id = k.id
+      where k.workspace_id = ${workspaceId} and k.key = ${key} and k.removed_at is null
+        and (${engine ?? null}::text is null or p.engine = ${engine ?? null})
+        and (${device ?? null}::text is null or p.device = ${device ?? null})
+        and (${location ?? null}::text is null or p.location = ${location ?? null})
+      order by p.engine, p.device, p.location, p.day desc
+    ) newest
+    order by usable_days desc, day desc, engine, device, location
+    limit 1`.execute(db)
+  return rows[0] && toPrediction(rows[0])
+}
+
+/** What was said of one series, newest first, before the day given. */
+export async function listPredictions(
+  db: BatchDb,
+  workspaceId: string,
+  key: string,
+  { engine, device, location }: SeriesParts,
+  before: string | undefined,
+  limit: number,
+): Promise<Prediction[]> {
+  const { rows } = await sql<PredictionRow>`
+    select k.display, p.*
+    from batch.keyword k
+    join batch.prediction p on p.workspace_id = k.workspace_id and p.keyword_id = k.id
+    where k.workspace_id = ${workspaceId} and k.key = ${key} and k.removed_at is null
+      and p.engine = ${engine} and p.device = ${device} and p.location = ${location}
+      and p.day < ${before ?? 'infinity'}::date
+    order by p.day desc
+    limit ${limit}`.execute(db)
+  return rows.map(toPrediction)
+}
+
+function toPrediction(row: PredictionRow): Prediction {
   return {
     keyword: row.display,
+    engine: row.engine,
+    device: row.device,
+    location: row.location,
     day: row.day,
     horizonDays: row.horizon_days,
     probabilities: { rise: row.rise, hold: row.hold, fall: row.fall },
     predicted: row.predicted,
+    reasons: row.features.map((feature, at) => ({ feature, contribution: row.contributions[at]! })),
     modelId: row.model_id,
+    outcome: row.outcome,
   }
 }
 
-/** A prediction whose horizon has passed. */
+/** A prediction whose horizon has passed, and whose outcome is not known. */
 export type OpenPrediction = SeriesName & {
   day: string
+  modelId: string
   horizonDays: number
   probabilities: Record<ClassName, number>
+  naiveSign: number
 }
 
-export type KeywordRange = Record<'first' | 'last', Pick<SeriesName, 'workspaceId' | 'keywordId'>>
+/** Which open predictions to look at: of series between two, both counted, on days that somebody still waits for. */
+export type Among = { firstDay: string; lastDay: string; first: SeriesName; last: SeriesName }
 
-/** Of some keywords, behind the place given, in the order of day, workspace and keyword. */
+/** Behind the place given, in the order of series and day. */
 export async function listOpenPredictions(
   db: BatchDb,
-  lastDay: string,
-  { first, last }: KeywordRange,
+  { firstDay, lastDay, first, last }: Among,
   after: OpenPrediction | undefined,
   limit: number,
 ): Promise<OpenPrediction[]> {
+  const series = sql`(workspace_id, keyword_id, engine, device, location)`
+  const named = (one: SeriesName) =>
+    sql`(${one.workspaceId}, ${one.keywordId}::bigint, ${one.engine}, ${one.device}, ${one.location})`
+  const start = after ?? { ...first, day: '0001-01-01' }
   const { rows } = await sql<OpenPrediction & Record<ClassName, number>>`
-    select workspace_id as "workspaceId", keyword_id as "keywordId", day, horizon_days as "horizonDays", engine, device,
-           location, rise, hold, fall
+    select workspace_id as "workspaceId", keyword_id as "keywordId", day, model_id as "modelId",
+           horizon_days as "horizonDays", engine, device, location, rise, hold, fall, naive_sign as "naiveSign"
     from batch.prediction
-    where day + horizon_days <= ${lastDay}::date
-      and (workspace_id, keyword_id) >= (${first.workspaceId}, ${first.keywordId}::bigint)
-      and (workspace_id, keyword_id) <= (${last.workspaceId}, ${last.keywordId}::bigint)
-      and (day, workspace_id, keyword_id) >
-        (${after?.day ?? '0001-01-01'}::date, ${after?.workspaceId ?? ''}, ${after?.keywordId ?? 0n}::bigint)
-    order by day, workspace_id, keyword_id
+    where outcome is null and day >= ${firstDay}::date and day + horizon_days <= ${lastDay}::date
+      and ${series} <= ${named(last)}
+      and (workspace_id, keyword_id, engine, device, location, day) >
+        (${start.workspaceId}, ${start.keywordId}::bigint, ${start.engine}, ${start.device}, ${start.location},
+         ${start.day}::date)
+    order by workspace_id, keyword_id, engine, device, location, day
     limit ${limit}`.execute(db)
   return rows.map(({ rise, hold, fall, ...row }) => ({ ...row, probabilities: { rise, hold, fall } }))
 }
 
-export type Outcome = Pick<OpenPrediction, 'workspaceId' | 'keywordId' | 'day'> & { loss: number }
-
-/**
- * Adds outcomes to the live quality of the models that foretold them, and takes the predictions away: each counts
- * once, whoever looks how often.
- */
-export async function settleOutcomes(tx: BatchTx, outcomes: readonly Outcome[]): Promise<void> {
-  await sql`
-    with settled as (
-      delete from batch.prediction p
-      using unnest(${outcomes.map((one) => one.workspaceId)}::text[], ${outcomes.map((one) => one.keywordId)}::bigint[],
-                   ${outcomes.map((one) => one.day)}::date[], ${outcomes.map((one) => one.loss)}::float8[])
-        as o (workspace_id, keyword_id, day, loss)
-      where p.workspace_id = o.workspace_id and p.keyword_id = o.keyword_id and p.day = o.day
-      returning p.model_id, p.day, o.loss
-    ),
-    by_model as (
-      select model_id, count(*)::int as examples, sum(loss) as loss, max(day) as until from settled group by model_id
-    )
-    update batch.model m
-    set live_examples = m.live_examples + b.examples,
-        live_log_loss = (coalesce(m.live_log_loss, 0) * m.live_examples + b.loss) / (m.live_examples + b.examples),
-        live_until = greatest(m.live_until, b.until)
-    from by_model b
-    where b.model_id = m.id`.execute(tx)
+/** What the models of some predictions are held against. */
+export async function listRivals(
+  db: BatchDb,
+  modelIds: readonly string[],
+): Promise<Map<string, Manifest['rivals']>> {
+  const { rows } = await sql<{ id: string; rivals: Manifest['rivals'] }>`
+    select id, manifest -> 'rivals' as rivals from batch.model where id = any(${modelIds}::text[])`.execute(
+    db,
+  )
+  return new Map(rows.map(({ id, rivals }) => [id, rivals]))
 }
 
-/** Forgets predictions whose outcome nobody has told for so long, but never the newest of a keyword. */
+export type Outcome = SeriesName & {
+  day: string
+  outcome: ClassName
+  /** Log-losses of the model, of class shares and of the naive rule. */
+  loss: number
+  priorLoss: number
+  naiveLoss: number
+}
+
+/** Writes outcomes down and adds them to the live quality of the models that foretold them; each counts once. */
+export async function settleOutcomes(tx: BatchTx, outcomes: readonly Outcome[], now: Date): Promise<void> {
+  const column = <T>(pick: (outcome: Outcome) => T) => outcomes.map(pick)
+  await sql`
+    with settled as (
+      update batch.prediction p
+      set outcome = o.outcome, settled_at = ${now}
+      from unnest(${column((one) => one.workspaceId)}::text[], ${column((one) => one.keywordId)}::bigint[],
+                  ${column((one) => one.engine)}::text[], ${column((one) => one.device)}::text[],
+                  ${column((one) => one.location)}::text[], ${column((one) => one.day)}::date[],
+                  ${column((one) => one.outcome)}::text[], ${column((one) => one.loss)}::float8[],
+                  ${column((one) => one.priorLoss)}::float8[], ${column((one) => one.naiveLoss)}::float8[])
+        as o (workspace_id, keyword_id, engine, device, location, day, outcome, loss, prior_loss, naive_loss)
+      where (p.workspace_id, p.keyword_id, p.engine, p.device, p.location, p.day) =
+        (o.workspace_id, o.keyword_id, o.engine, o.device, o.location, o.day) and p.outcome is null
+      returning p.model_id, p.day, o.loss, o.prior_loss, o.naive_loss
+    ),
+    added as (
+      insert into batch.live_quality as q (model_id, day, examples, loss, prior_loss, naive_loss)
+      select model_id, day, count(*)::int, sum(loss), sum(prior_loss), sum(naive_loss)
+      from settled group by model_id, day order by model_id, day
+      on conflict (model_id, day) do update
+        set examples = q.examples + excluded.examples, loss = q.loss + excluded.loss,
+            prior_loss = q.prior_loss + excluded.prior_loss, naive_loss = q.naive_loss + excluded.naive_loss
+    )
+    update batch.model set revision = revision + 1 where id in (select model_id from settled)`.execute(tx)
+}
+
+/** Forgets what was said before a day, but never the newest of a series. */
 export async function forgetPredictions(tx: BatchTx, before: string): Promise<void> {
   await sql`
     delete from batch.prediction p
     where p.day < ${before}::date and exists (
       select from batch.prediction newer
-      where newer.workspace_id = p.workspace_id and newer.keyword_id = p.keyword_id and newer.day > p.day
+      where (newer.workspace_id, newer.keyword_id, newer.engine, newer.device, newer.location) =
+        (p.workspace_id, p.keyword_id, p.engine, p.device, p.location) and newer.day > p.day
     )`.execute(tx)
 }

@@ -1,5 +1,5 @@
 import type { BatchApp } from '../app.ts'
-import { classes } from '../models/manifest.ts'
+import { classes, type Manifest } from '../models/manifest.ts'
 import { dayName, dayOrdinal, type History, type SeriesName } from '../training/history.ts'
 import type { HistoryPart } from '../training/history-rows.ts'
 import { moveOf } from '../training/label.ts'
@@ -7,6 +7,7 @@ import { rowLoss } from '../training/loss.ts'
 import {
   forgetPredictions,
   listOpenPredictions,
+  listRivals,
   type OpenPrediction,
   type Outcome,
   settleOutcomes,
@@ -18,10 +19,12 @@ export type ScoringApp = Pick<BatchApp, 'db' | 'fence'> & { clock(): Date }
 const pageSize = 5_000
 /** A late import may still tell an outcome; after this many days nobody waits for it. */
 const patienceDays = 60
+/** What was said and what came true is kept so long. */
+const keptDays = 400
 
 /**
- * Looks up what became of predictions of a part's keywords whose horizon has passed, and keeps the log-loss per model. One
- * whose keyword was not checked at the end of its horizon stays for a while.
+ * Looks up what became of predictions of a part's series whose horizon has passed, and keeps the log-loss per model beside what its rivals
+ * would have lost on the same rows. One whose series was not checked at the end of its horizon waits for a while.
  */
 export async function scorePastPredictions(
   app: ScoringApp,
@@ -29,16 +32,24 @@ export async function scorePastPredictions(
   lastDay: number,
 ): Promise<number> {
   const places = new Map(series.map((name, at) => [nameOf(name), at]))
-  const among = { first: series[0]!, last: series.at(-1)! }
+  const among = {
+    firstDay: dayName(lastDay - patienceDays),
+    lastDay: dayName(lastDay),
+    first: series[0]!,
+    last: series.at(-1)!,
+  }
   let scored = 0
   let after: OpenPrediction | undefined
   do {
-    const open = await listOpenPredictions(app.db, dayName(lastDay), among, after, pageSize)
-    const outcomes = open.flatMap((one) => outcomeOf(history, places.get(nameOf(one)), one) ?? [])
+    const open = await listOpenPredictions(app.db, among, after, pageSize)
+    const rivals = await listRivals(app.db, [...new Set(open.map(({ modelId }) => modelId))])
+    const outcomes = open.flatMap(
+      (one) => outcomeOf(history, places.get(nameOf(one)), one, rivals.get(one.modelId)!) ?? [],
+    )
     if (outcomes.length > 0) {
       await app.db.transaction().execute(async (tx) => {
         await app.fence(tx)
-        await settleOutcomes(tx, outcomes)
+        await settleOutcomes(tx, outcomes, app.clock())
       })
     }
     scored += outcomes.length
@@ -50,7 +61,7 @@ export async function scorePastPredictions(
 export async function forgetOldPredictions(app: ScoringApp, lastDay: number): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
-    await forgetPredictions(tx, dayName(lastDay - patienceDays))
+    await forgetPredictions(tx, dayName(lastDay - keptDays))
   })
 }
 
@@ -61,14 +72,21 @@ function nameOf({ workspaceId, keywordId, engine, device, location }: SeriesName
 function outcomeOf(
   history: History,
   series: number | undefined,
-  prediction: OpenPrediction,
+  { probabilities, naiveSign, horizonDays, modelId: _, ...prediction }: OpenPrediction,
+  { class_shares, naive }: Manifest['rivals'],
 ): Outcome | undefined {
   if (series === undefined) return undefined
   const at = findDay(history, series, dayOrdinal(prediction.day))
-  const move = at === undefined ? undefined : moveOf(history, series, at, prediction.horizonDays)
+  const move = at === undefined ? undefined : moveOf(history, series, at, horizonDays)
   if (!move) return undefined
-  const { workspaceId, keywordId, day, probabilities } = prediction
-  return { workspaceId, keywordId, day, loss: rowLoss(probabilities[classes[move.label]!]) }
+  const outcome = classes[move.label]!
+  return {
+    ...prediction,
+    outcome,
+    loss: rowLoss(probabilities[outcome]),
+    priorLoss: rowLoss(class_shares[move.label]!),
+    naiveLoss: rowLoss(naive.shares[naiveSign]![move.label]!),
+  }
 }
 
 function findDay({ starts, days }: History, series: number, day: number): number | undefined {

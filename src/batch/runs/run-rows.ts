@@ -9,7 +9,7 @@ const lease = sql<Date>`clock_timestamp() + interval '60 seconds'`
 /** As the unique index says it, so that PostgreSQL finds the index. */
 const inProgress = sql<boolean>`status in ('queued', 'running')`
 
-export type NewRun = { id: string; task: RunTask; trigger: RunTrigger; queuedAt: Date }
+export type NewRun = { id: string; task: RunTask; trigger: RunTrigger; queuedAt: Date; byTenant?: boolean }
 
 /** Adds a run that waits for a worker. False: one of this task is queued or running. */
 export async function insertQueuedRun(tx: BatchTx, run: NewRun): Promise<boolean> {
@@ -36,8 +36,22 @@ export async function insertSkippedRun(tx: BatchTx, run: NewRun, reason: RunErro
     .execute()
 }
 
-function baseOf({ id, task, trigger, queuedAt }: NewRun) {
-  return { id, task, trigger, queued_at: queuedAt }
+function baseOf({ id, task, trigger, queuedAt, byTenant = false }: NewRun) {
+  return { id, task, trigger, queued_at: queuedAt, by_tenant: byTenant }
+}
+
+/** When tenants last started a run of a task; they do so one by one. */
+export async function lockTenantRuns(tx: BatchTx, task: RunTask): Promise<Date | undefined> {
+  await sql`select pg_advisory_xact_lock(hashtext(${`batch.run by tenant ${task}`}))`.execute(tx)
+  const row = await tx
+    .selectFrom('batch.run')
+    .select('queued_at')
+    .where('task', '=', task)
+    .where('by_tenant', '=', true)
+    .orderBy('queued_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  return row?.queued_at
 }
 
 export async function findRunInProgress(db: BatchDb | BatchTx, task: RunTask): Promise<string | undefined> {

@@ -52,6 +52,14 @@ export function isKept(day: number, group: number, share: number): boolean {
   return Math.floor((at + 1) * share) > Math.floor(at * share)
 }
 
+export function rowsBefore(examples: Examples, day: number): Examples {
+  return sliceExamples(examples, 0, firstRowOnOrAfter(examples.days, day))
+}
+
+export function rowsFrom(examples: Examples, day: number): Examples {
+  return sliceExamples(examples, firstRowOnOrAfter(examples.days, day), examples.days.length)
+}
+
 /** Rows to learn from, and later rows to be judged on. */
 export type TimeSplit = { past: Examples; future: Examples; futureFrom: number }
 

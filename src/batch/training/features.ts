@@ -58,10 +58,15 @@ export function daysKept(history: History, most = mostRanks): number {
 }
 
 /**
- * Every rank whose outcome is known, as an example, in day order; of a long history, of the days
- * that are kept. Strays before the history begins are none.
+ * Every rank whose outcome is known, of all series or of some, as an example, in day order; of a long history, of the
+ * days that are kept. Strays before the history begins are none.
  */
-export function examplesOf(history: History, horizonDays: number, kept = daysKept(history)): Examples {
+export function examplesOf(
+  history: History,
+  horizonDays: number,
+  kept = daysKept(history),
+  isWanted: (series: number) => boolean = () => true,
+): Examples {
   const { starts, days, keywords } = history
   const firstDay = spanOf(history)?.firstDay ?? 0
   const observations: number[] = []
@@ -69,6 +74,7 @@ export function examplesOf(history: History, horizonDays: number, kept = daysKep
   const ranked: number[] = []
   const groups: number[] = []
   for (let series = 0; series + 1 < starts.length; series++) {
+    if (!isWanted(series)) continue
     for (let at = starts[series]!; at < starts[series + 1]!; at++) {
       if (days[at]! < firstDay || !isKept(days[at]!, keywords[series]!, kept)) continue
       const move = moveOf(history, series, at, horizonDays)

@@ -247,6 +247,7 @@ async function readVolumes(tx: BatchTx, keys: readonly string[], beforeMonth: nu
   const volumeStarts = [0]
   const months: number[] = []
   const volumes: number[] = []
+  const hash = createHash('sha256')
   for (let from = 0; beforeMonth !== undefined && from < keys.length; from += keysPerQuery) {
     const { rows } = await sql<Row>`
       select k.at::int as at, array_agg(v.volume order by v.month) as volumes,
@@ -258,6 +259,7 @@ async function readVolumes(tx: BatchTx, keys: readonly string[], beforeMonth: nu
       group by k.at, v.source
       order by k.at, v.source`.execute(tx)
     for (const row of rows) {
+      hash.update(JSON.stringify([keys[from + row.at - 1], row.months, row.volumes]))
       sourceStarts[from + row.at]!++
       months.push(...row.months)
       volumes.push(...row.volumes)
@@ -271,8 +273,7 @@ async function readVolumes(tx: BatchTx, keys: readonly string[], beforeMonth: nu
     volumeMonths: Int32Array.from(months),
     volumes: Float64Array.from(volumes),
   }
-  const told = JSON.stringify([Array.from(sourceStarts), volumeStarts, months, volumes])
-  return { found, sha256: createHash('sha256').update(told).digest('hex') }
+  return { found, sha256: hash.digest('hex') }
 }
 
 /** Gives names dense numbers in the order of their first appearance. */

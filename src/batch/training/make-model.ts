@@ -1,4 +1,5 @@
 import { release } from '../../platform/release.ts'
+import { withExpectations } from '../models/explain.ts'
 import {
   classes,
   type Figures,
@@ -87,7 +88,11 @@ export async function makeModel(
   const fallsBack = verdict.decision === 'reject' && request.onReject === 'class_shares'
   const outcome = fallsBack
     ? { model: classSharesOf(examples, classes.length), judged: climb.rungs[0]!, name: 'prior' as const }
-    : { model: climb.model, judged: climb.chosen, name: climb.plan.choice }
+    : {
+        model: withExpectations(climb.model, someRows(examples)),
+        judged: climb.chosen,
+        name: climb.plan.choice,
+      }
 
   const artifact = encodeModel(outcome.model)
   const judged = encodeModel(outcome.judged.model)
@@ -275,6 +280,16 @@ export function figuresOf(metrics: Metrics): Figures {
       hit_share: hitShare,
     })),
   }
+}
+
+const expectedRows = 5_000
+
+/** Rows spread over all of them, enough to know what a branch expects. */
+function someRows({ columns, labels }: Examples): Float32Array[] {
+  const count = Math.min(expectedRows, labels.length)
+  return columns.map((column) =>
+    Float32Array.from({ length: count }, (_, at) => column[Math.floor((at * labels.length) / count)]!),
+  )
 }
 
 const sampleCount = 32

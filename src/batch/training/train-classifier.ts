@@ -1,15 +1,19 @@
+import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
+import { release } from '../../platform/release.ts'
+import { addDays, type Day, dayOf } from '../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
-import { cacheModel } from '../models/artifact.ts'
 import { activate } from '../models/change-model.ts'
 import type { RegisteredModel } from '../models/manifest.ts'
-import { sha256Of } from '../models/model-codec.ts'
+import { CorruptModel, decodeModel, sha256Of } from '../models/model-codec.ts'
+import { openModelFiles, writeCached } from '../models/model-files.ts'
 import {
   findActive,
-  findModel,
-  getJudged,
+  findJudged,
+  hashStoredArtifact,
   insertCandidate,
   lockActive,
+  pruneModels,
   setModelStatus,
 } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
@@ -26,19 +30,25 @@ export const trainingSeed = 1
 
 const readingShare = 0.05
 
-/** Trains a classifier on all there is, and puts it to use if it passes the gate. */
+/** Trains a classifier on all complete days, and puts it to use if it passes the gate. */
 export async function trainClassifier(app: BatchApp, { runId }: { runId: string }): Promise<void> {
   let registered: { id: string; artifact: Uint8Array } | undefined
   await workRun(app, runId, async (run) => {
-    const { history, sha256, parts } = await readHistory(app.db)
+    const { history, sha256, parts } = await readHistory(app.db, lastCompleteDay(app))
     run.report(readingShare)
     const active = await findActive(app.db, task)
+    const rival = active && (await rivalOf(app, active))
+    if (active && rival && 'judged' in rival && (await isUnchanged(app, active, sha256))) {
+      // Nothing it could learn is new.
+      return async () => ({ modelId: active.id, metrics: { decision: 'unchanged', model_status: 'active' } })
+    }
+    if (rival && 'notComparable' in rival) await raiseNotComparable(app, rival)
     const made = await trainInThread(
       history,
       {
         seed: trainingSeed,
         snapshot: { sha256, ...parts },
-        active: active && (await rivalOf(app, active)),
+        active: rival,
         onReject: active ? 'keep' : 'class_shares',
       },
       {
@@ -51,6 +61,8 @@ export async function trainClassifier(app: BatchApp, { runId }: { runId: string 
     const id = newId('mdl_', app.clock())
     return async (tx) => {
       const status = await register(tx, id, runId, made, app.clock())
+      // The one that could not be compared with is out of use.
+      if (active && status === 'active') await clearAlarm(tx, notComparable, active.id)
       registered = { id, artifact: made.artifact }
       return {
         modelId: id,
@@ -58,16 +70,67 @@ export async function trainClassifier(app: BatchApp, { runId }: { runId: string 
       }
     }
   })
-  const model = registered && (await findModel(app.db, registered.id))
-  if (model && registered) await cacheModel(app, model, registered.artifact)
+  if (!registered) return
+  await writeCached(app, registered.id, registered.artifact)
+  await openModelFiles(app)()
+}
+
+/** Today's ranks still come in; a model that had seen some of them could not be made again. */
+export function lastCompleteDay(app: BatchApp): Day {
+  return addDays(dayOf(app.clock(), app.timeZone), -1)
+}
+
+/** Whether the active model was made by this release from just these data, and is whole. */
+async function isUnchanged(
+  app: BatchApp,
+  { id, manifest }: RegisteredModel,
+  sha256: string,
+): Promise<boolean> {
+  const { data, environment, artifact } = manifest
+  if (data.snapshot_sha256 !== sha256 || environment['release'] !== release) return false
+  return (await hashStoredArtifact(app.db, id)) === artifact.sha256
+}
+
+const notComparable = 'model_not_comparable'
+
+async function raiseNotComparable(
+  app: BatchApp,
+  rival: { id: string; notComparable: string },
+): Promise<void> {
+  const why = {
+    other_features: 'it was made for other features',
+    corrupt: 'its stored copy is damaged',
+  }[rival.notComparable]
+  await raiseAlarm(
+    app.db,
+    {
+      kind: notComparable,
+      subject: rival.id,
+      note: `The active model cannot be compared with candidates: ${why}. Look with check-model; a candidate that passes the other checks takes its place, or activate an earlier model.`,
+    },
+    app.clock(),
+  )
 }
 
 /** The active model as it was judged, if it speaks of the same features and can still be read. */
-async function rivalOf(app: BatchApp, { id, manifest }: RegisteredModel): Promise<MakeRequest['active']> {
+async function rivalOf(
+  app: BatchApp,
+  { id, manifest }: RegisteredModel,
+): Promise<NonNullable<MakeRequest['active']>> {
   const sameFeatures = manifest.features.join() === featureNames.join()
   if (!sameFeatures) return { id, notComparable: 'other_features' }
-  const { bytes, sha256 } = await getJudged(app.db, id)
-  return sha256Of(bytes) === sha256 ? { id, judged: bytes } : { id, notComparable: 'corrupt' }
+  const judged = await findJudged(app.db, id)
+  return judged && isWhole(judged) ? { id, judged: judged.bytes } : { id, notComparable: 'corrupt' }
+}
+
+function isWhole({ bytes, sha256 }: { bytes: Buffer; sha256: string }): boolean {
+  if (sha256Of(bytes) !== sha256) return false
+  try {
+    return decodeModel(bytes).features === featureNames.length
+  } catch (error) {
+    if (error instanceof CorruptModel) return false
+    throw error
+  }
 }
 
 /** Stores the model, then lets it take the active one's place or marks it as rejected, all in one transaction. */
@@ -96,5 +159,6 @@ async function register(
     decision === 'reject' || (decision === 'fall_back' && (await lockActive(tx, task)) !== undefined)
   if (rejected) await setModelStatus(tx, id, 'rejected', now)
   else await activate(tx, task, id, manifest.artifact.sha256, now)
+  await pruneModels(tx, task)
   return rejected ? 'rejected' : 'active'
 }

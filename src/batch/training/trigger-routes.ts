@@ -14,7 +14,7 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
       schema: {
         summary: 'Start a run of a batch task',
         description:
-          'Tasks are `train_classifier` (also `classifier`), `predict` and `aggregate_volumes`; all of them also start by themselves every night. Training needs 1,000 rows in the rank history, predictions an active model.',
+          'Tasks are `train_classifier` (also `classifier`), `predict` and `aggregate_volumes`; all of them also start by themselves every night. Training needs 1,000 rows in the rank history, predictions an active model. Tokens bound to a workspace may start one training an hour, all of them together; unchanged data train nothing.',
         tags: ['batch'],
         body: Type.Object(
           {
@@ -41,7 +41,9 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
       },
     },
     async (request, reply) => {
-      const { runId, task, preconditions } = await triggerRun(app, request.body.task)
+      const { runId, task, preconditions } = await triggerRun(app, request.body.task, {
+        byTenant: request.principal.workspace !== '*',
+      })
       return reply.code(202).send(
         envelope({
           run_id: runId,

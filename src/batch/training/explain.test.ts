@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest'
+import { readFixture } from '../../../test/fixtures/rank-classifier/read.ts'
+import { addContributions, explain, withExpectations } from '../models/explain.ts'
+import { type Model, predictScores } from '../models/model.ts'
+import { decodeModel, encodeModel } from '../models/model-codec.ts'
+import { sliceExamples } from './examples.ts'
+import { trainBooster } from './gbdt.ts'
+import { classSharesOf } from './ladder-plan.ts'
+import { trainSoftmax } from './softmax.ts'
+
+const examples = sliceExamples(readFixture('train'), 0, 1500)
+const few = sliceExamples(examples, 0, 40)
+const settings = {
+  rounds: 6,
+  learningRate: 0.1,
+  maxLeaves: 6,
+  minLeafRows: 20,
+  l2: 1,
+  columnSample: 1,
+  seed: 1,
+}
+const softmax: Model = { ...trainSoftmax(examples, 3, 10), temperature: 1.25 }
+const gbdt: Model = { ...trainBooster(examples, 3, settings), temperature: 0.9 }
+const blend: Model = {
+  kind: 'blend',
+  classes: 3,
+  features: 20,
+  temperature: 1.1,
+  weights: Float64Array.of(0.4, 0.6),
+  parts: [softmax, gbdt],
+}
+
+/** What the parts of all features sum up to, for the lead of each class over the mean of all. */
+function summed(model: Model, row: number, top: number): number {
+  const values = Float32Array.from(few.columns, (column) => column[row]!)
+  const moved = new Float64Array(few.columns.length)
+  addContributions(model, values, top, 1, moved)
+  return moved.reduce((sum, part) => sum + part, 0)
+}
+
+function leads(model: Model): number[][] {
+  const scores = predictScores(model, few.columns)
+  return Array.from(few.labels, (_, row) => {
+    const own = [...scores.subarray(row * 3, row * 3 + 3)]
+    const mean = (own[0]! + own[1]! + own[2]!) / 3
+    return own.map((score) => score - mean)
+  })
+}
+
+test.each([softmax, gbdt, blend])(
+  'the parts of a $kind sum up to what tells one row from another',
+  (plain) => {
+    const model = withExpectations(plain, examples.columns)
+    const all = leads(model)
+    for (let top = 0; top < 3; top++) {
+      // What no feature moves is the same for every row.
+      const rest = all.map((lead, row) => lead[top]! - summed(model, row, top))
+      for (const value of rest) expect(value).toBeCloseTo(rest[0]!, 9)
+    }
+  },
+)
+
+test('trees expect the mean of the rows: over these the parts of a feature cancel out', () => {
+  const model = withExpectations(gbdt, examples.columns)
+  const sums = new Float64Array(20)
+  for (let row = 0; row < examples.labels.length; row++)
+    addContributions(
+      model,
+      Float32Array.from(examples.columns, (column) => column[row]!),
+      0,
+      1,
+      sums,
+    )
+  expect(Math.abs(sums.reduce((sum, part) => sum + part, 0)) / examples.labels.length).toBeLessThan(1e-9)
+})
+
+test('the three strongest are told, the strongest first; class shares have no reason', () => {
+  const { columns, contributions } = explain(softmax, few.columns, new Uint8Array(40))
+  for (let row = 0; row < 40; row++) {
+    const [first, second, third] = [...contributions.subarray(row * 3, row * 3 + 3)].map(Math.abs)
+    expect(first).toBeGreaterThanOrEqual(second!)
+    expect(second).toBeGreaterThanOrEqual(third!)
+    expect(new Set(columns.subarray(row * 3, row * 3 + 3)).size).toBe(3)
+  }
+  const none = explain(classSharesOf(examples, 3), few.columns, new Uint8Array(40))
+  expect([...none.columns]).toEqual(Array(120).fill(-1))
+})
+
+test('what trees expect is stored with them', () => {
+  const model = withExpectations(blend, examples.columns)
+  expect(decodeModel(encodeModel(model))).toEqual(model)
+})
