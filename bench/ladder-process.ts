@@ -1,9 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { deserialize } from 'node:v8'
+import type { History } from '../src/batch/training/history.ts'
 import { trainInThread } from '../src/batch/training/train-in-thread.ts'
 
 /** Trains a whole ladder on a history in a file, as a night's run does, and says what it cost. */
-const history = deserialize(readFileSync(process.argv[2]!))
+const stored: History = deserialize(readFileSync(process.argv[2]!))
+// Read back, they are views of one buffer, and each has to move to the thread by itself.
+const history = Object.fromEntries(
+  Object.entries(stored).map(([name, array]) => [name, array.slice()]),
+) as History
 const ranks = history.days.length
 const [cpu, startedAt] = [process.cpuUsage(), performance.now()]
 const made = await trainInThread(history, {
