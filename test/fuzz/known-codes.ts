@@ -63,6 +63,7 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
 export const saidByProvider: ReadonlySet<string> = new Set([
   'payment_declined',
   'refund_declined',
+  'payment_disputed',
   'billing_key_invalid',
   'currency_not_supported',
 ])
