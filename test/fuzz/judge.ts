@@ -125,8 +125,9 @@ function changeFaults(draft: Draft, heard: Answered | undefined, all: readonly C
   const accepted = heard !== undefined && heard.status < 400
   const reads = ['GET', 'HEAD', 'OPTIONS'].includes(draft.method)
   if (accepted && !reads) return []
-  // Whoever read personal data is noted, and that is all that reading leaves behind. Who hung up may have been answered.
-  const mayNote = reads && (accepted || heard === undefined)
+  // Whoever read personal data is noted, and that is all that reading leaves behind. Who hung up may have been answered,
+  // and who ends the connection in the middle of a body is told so while the answer is on its way.
+  const mayNote = reads && (accepted || heard === undefined || draft.halfClose)
   const changes = all.filter((change) => !(mayNote && isNoteOfReading(change)))
   if (changes.length === 0) return []
   const code = heard && (parsed(heard.body) as { error?: { code?: string } } | undefined)?.error?.code
