@@ -8,7 +8,12 @@ export function pricesAreAsAgreed(facts: Facts): string[] {
     const [first] = told
     if (!first) return []
     const agreed = dataOf(first)
-    const fair = pricesAt(facts, agreed.plan_id, first)
+    // Its own trial may have begun before, in a request that nobody heard the answer to; subscribing keeps that price.
+    const unheard = facts.requests.filter(
+      (entry) =>
+        entry.answer === null && entry.step < first.step && asksFor(entry, subscription, agreed.plan_id),
+    )
+    const fair = [first, ...unheard].flatMap((entry) => pricesAt(facts, agreed.plan_id, entry))
     const others = told.filter(
       (entry) => dataOf(entry).plan_id === agreed.plan_id && dataOf(entry).amount !== agreed.amount,
     )
@@ -29,9 +34,17 @@ export function pricesAreAsAgreed(facts: Facts): string[] {
   })
 }
 
+function asksFor({ path, body }: RequestEntry, { account_id }: Subscription, planId: string): boolean {
+  const asked = body as { account_id?: string; plan_id?: string } | undefined
+  return isSale(path) && asked?.account_id === account_id && asked.plan_id === planId
+}
+
+function isSale(path: string): boolean {
+  return path === '/api/billing/subscribe' || path === '/api/billing/trial'
+}
+
 function isAgreement(entry: RequestEntry, { id }: Subscription): boolean {
-  const isAsked = entry.path === '/api/billing/subscribe' || entry.path === '/api/billing/trial'
-  return isAsked && dataOf(entry)?.subscription_id === id && !entry.answer!.replayed
+  return isSale(entry.path) && dataOf(entry)?.subscription_id === id && !entry.answer!.replayed
 }
 
 /** What a plan may have cost while a request was answered: what was set last for certain, or may have been set since. */
