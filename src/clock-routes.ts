@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import Type from 'typebox'
 import type { App } from './app.ts'
 import { beginMove, isMoving, type Moved, moveClock } from './move-clock.ts'
+import { openFetchJson } from './platform/fetch-json.ts'
 import { envelope, success } from './platform/http/answers.ts'
 import type { Http } from './platform/http/http.ts'
 import { Refusal, refusalsOf } from './platform/refusal.ts'
@@ -15,11 +16,15 @@ const refuse = refusalsOf({
 
 const answerWithinMs = 240_000
 const furthestYears = 30
+// A move of many steps must not wait for a silent provider at each of them.
+const silenceMs = 10_000
 
 /** The sandbox's movable clock. Mounted in sandbox mode only. */
 export function clockRoutes(http: Http, app: App): void {
   const access = { config: { access: 'admin' as const } }
   const now = () => renderInstant(app.clock(), app.config.timeZone)
+  const provider = openProviderClock(app)
+  http.addHook('onClose', async () => provider?.close())
 
   http.get(
     '/api/sandbox/clock',
@@ -70,7 +75,7 @@ export function clockRoutes(http: Http, app: App): void {
       await app.clock.sync()
       const target = targetOf(app, request.body)
       if (!(await beginMove(app, target))) throw refuse('clock_moving')
-      const moving = moveClock(app, target)
+      const moving = moveClock(app, target, provider?.turn)
       const moved = await Promise.race([moving, sleep(answerWithinMs, undefined, { ref: false })])
       // It goes on without us; a failure then is logged where the sweep's failures are.
       if (!moved) moving.catch((error) => app.log.error('sweep.failed', { sweep: 'move-clock', error }))
@@ -78,6 +83,28 @@ export function clockRoutes(http: Http, app: App): void {
       return reply.code(moved ? 200 : 202).send(envelope({ now: now(), done, unsettled }))
     },
   )
+}
+
+/**
+ * A simulator in a database of its own has its own clock, and is turned along. One that is ahead or does not answer
+ * stays as it is: the next step of the move finds it again.
+ */
+function openProviderClock({ config, sandboxKey }: App) {
+  const { baseUrl } = config.provider
+  if (baseUrl === undefined || sandboxKey === undefined) return undefined
+  const fetchJson = openFetchJson({ timeoutMs: 2_000, maxConnections: 1 })
+  const url = `${baseUrl.replace(/\/+$/, '')}/__sandbox/clock`
+  const headers = { authorization: `Bearer ${sandboxKey}` }
+  let silentUntil = 0
+  return {
+    async turn(instant: Date): Promise<void> {
+      if (performance.now() < silentUntil) return
+      const body = JSON.stringify({ advance_to: instant.toISOString() })
+      const { kind } = await fetchJson({ method: 'POST', url, headers, body })
+      if (kind !== 'answered') silentUntil = performance.now() + silenceMs
+    },
+    close: () => fetchJson.close(),
+  }
 }
 
 function isMovable({ config }: App): boolean {

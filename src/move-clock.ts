@@ -18,20 +18,28 @@ export async function beginMove(app: App, target: Date): Promise<boolean> {
 }
 
 /** Walks to the target by way of every due instant, doing at each what falls due there. Needs a claim. */
-export async function moveClock(app: App, target: Date): Promise<Moved> {
+export async function moveClock(
+  app: App,
+  target: Date,
+  turnProvider: (instant: Date) => Promise<void> = async () => {},
+): Promise<Moved> {
   const renewal = setInterval(() => void renew(app, target), (leaseSeconds * 1000) / 4)
   const done: Record<string, number> = {}
   // What stays due although its work was tried would hold time for ever; time goes on past it, by way of the rest.
   let stuckAt: Date | undefined
   const next = () => billing.nextDue(app.billing, stuckAt)
+  const moveTo = async (instant: Date) => {
+    await turnProvider(instant)
+    await app.clock.moveTo(instant)
+  }
   try {
     for (let due = await next(); due && due <= target; due = await next()) {
-      if (due > app.clock()) await app.clock.moveTo(due)
+      if (due > app.clock()) await moveTo(due)
       const counts = await billing.runDue(app.billing, (use) => app.billingFor[use])
       if (!Object.values(counts).some((count) => count > 0)) stuckAt = due
       for (const [kind, count] of Object.entries(counts)) done[kind] = (done[kind] ?? 0) + count
     }
-    await app.clock.moveTo(target)
+    await moveTo(target)
     // A batch slot that was passed runs once, not once for every day of the way.
     return {
       done: { ...done, ...(await batch.runDue(app.batch)) },

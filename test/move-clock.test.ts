@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { beginMove, isMoving, moveClock } from '../src/move-clock.ts'
+import { openProviderWorld } from './sandbox/open-provider.ts'
 import { openWorld, type World } from './world.ts'
 
 let world: World
@@ -29,6 +30,35 @@ test('the clock stands free after a move, also when a renewal of its lease arriv
 
   expect(await isMoving(app)).toBe(false)
   expect(await beginMove(app, new Date(target.getTime() + 1_000))).toBe(true)
+}, 30_000)
+
+test('a simulator with a clock of its own is turned along, so that both tell the same time of a charge', async () => {
+  const provider = await openProviderWorld()
+  const own = await openWorld({
+    environment: { PROVIDER_BASE_URL: provider.sandbox.url, PROVIDER_SECRET_KEY: 'sk_test_any' },
+  })
+  try {
+    const subscribed = await own.post('/api/billing/subscribe', {
+      account_id: 'acct',
+      plan_id: 'starter-monthly',
+      payment_method: { billing_key: 'bk_test_ok' },
+    })
+    expect(subscribed.status).toBe(201)
+    const due = Date.parse(subscribed.body.data.next_billing_at)
+    expect((await own.advanceBy('P40D')).status).toBe(200)
+    const { payments } = (await own.get('/api/sandbox/provider/payments')).body.data
+    expect(payments).toHaveLength(2)
+    expect(Math.abs(Date.parse(payments[0].created_at) - due)).toBeLessThan(60_000)
+    const { now } = (await provider.ask('GET', '/__sandbox/clock')).body
+    expect(Math.abs(Date.parse(now) - own.app.clock().getTime())).toBeLessThan(5_000)
+
+    // One that does not answer keeps nobody from turning ours.
+    await provider.sandbox.close()
+    expect((await own.advanceBy('P1D')).status).toBe(200)
+  } finally {
+    await own.close()
+    await provider.close()
+  }
 }, 30_000)
 
 /** A pool on which renewals of the mover's lease stay on their way until they are released. */
