@@ -231,6 +231,7 @@ create table billing.payment (
   dispute_amount     bigint check (dispute_amount > 0),
   dispute_opened_at  timestamptz,
   dispute_closed_at  timestamptz,
+  dispute_lookup_at  timestamptz,                    -- service time at which an open one is looked up, should nobody tell of its end
   dispute_lost       bigint not null default 0 check (dispute_lost >= 0),     -- what a lost one took, as the ledger has it
   dispute_postings   integer not null default 0,     -- transfers posted for it so far; numbers the next one
   disputed           boolean not null generated always as (coalesce(dispute_status <> 'won', false)) stored,
@@ -252,12 +253,13 @@ create table billing.payment (
   check (refunded + refund_pending <= captured),
   check ((status in ('sending', 'unknown')) = (settled_at is null)),
   check ((status in ('sending', 'unknown')) = (look_at is not null)),
-  check ((dispute_status is null) = (dispute_opened_at is null) and (dispute_status is null) = (dispute_amount is null))
+  check ((dispute_status is null) = (dispute_opened_at is null) and (dispute_status is null) = (dispute_amount is null)),
+  check (coalesce(dispute_status = 'open', false) = (dispute_lookup_at is not null))
 ) with (fillfactor = 70);
 -- Money that pays for nothing and has not gone back, however it was tried; small, because most goes back at once.
 create index payment_unmatched on billing.payment (id)
   where stray and captured <> refunded + settled_by_hand + dispute_lost;
-create index payment_dispute_open on billing.payment (id) where dispute_status = 'open';
+create index payment_dispute_open on billing.payment (dispute_lookup_at) where dispute_status = 'open';
 create index payment_by_time on billing.payment (created_at);
 create unique index payment_one_open on billing.payment (invoice_id) where status in ('sending', 'unknown');
 create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not stray;

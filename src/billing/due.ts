@@ -5,6 +5,7 @@ import { probeDue, probeProvider } from './probe-provider.ts'
 import type { ProviderUse } from './providers/guarded-provider.ts'
 import { takeUpRefunds } from './refunds/take-up-refunds.ts'
 import { endCanceled, endTrials, endUnpaid } from './subscriptions/end-due-subscriptions.ts'
+import { followDisputes } from './subscriptions/follow-disputes.ts'
 import { renewDueSubscriptions } from './subscriptions/renew-due-subscriptions.ts'
 import { retryDueInvoices } from './subscriptions/retry-due-invoices.ts'
 import { sendUnsentPayments, takeUpPayments } from './subscriptions/take-up-payments.ts'
@@ -144,6 +145,12 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
     work: sendUnsentPayments,
     due: (now) => dueAttempts(now, sql`sent_at is null`),
   },
+  disputes_looked_up: {
+    turn: 'lookups',
+    work: followDisputes,
+    due: (now) => sql`
+      select from billing.payment where dispute_status = 'open' and dispute_lookup_at <= ${now}`,
+  },
   cards_taken_up: {
     turn: 'cards',
     work: takeUpCards,
@@ -171,7 +178,8 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
   failures_over: {
     turn: 'ends',
     work: forgetOverFailures,
-    due: () => sql`select from billing.sweep_failure where sweep in ('payments', 'refunds', 'cards')`,
+    due: () =>
+      sql`select from billing.sweep_failure where sweep in ('payments', 'refunds', 'cards', 'disputes')`,
   },
 }
 
@@ -210,6 +218,7 @@ type DueDates = {
   dunning: Date | null
   payments: Date | null
   refunds: Date | null
+  disputes: Date | null
 }
 
 /**
@@ -217,9 +226,9 @@ type DueDates = {
  * the provider in real time are not among them: moving the clock brings their answer no nearer.
  */
 export async function nextDue(app: BillingApp, after?: Date): Promise<Date | null> {
-  const { payments, refunds, ...byClock } = await readDueDates(app, after)
+  const { payments, refunds, disputes, ...byClock } = await readDueDates(app, after)
   const stop = await findChargingStop(app.db)
-  const dates = [payments, refunds, ...(stop?.holdsDue ? [] : Object.values(byClock))].filter(
+  const dates = [payments, refunds, disputes, ...(stop?.holdsDue ? [] : Object.values(byClock))].filter(
     (date) => date !== null,
   )
   return dates.length === 0 ? null : new Date(Math.min(...dates.map((date) => date.getTime())))
@@ -236,6 +245,7 @@ export async function overdueSeconds(app: BillingApp): Promise<Record<keyof DueD
     dunning: age(dates.dunning),
     payments: age(dates.payments),
     refunds: age(dates.refunds),
+    disputes: age(dates.disputes),
   }
 }
 
@@ -250,7 +260,9 @@ async function readDueDates(app: BillingApp, after = new Date(0)): Promise<DueDa
       (select min(check_at) from billing.payment
        where status in ('sending', 'unknown') and check_at is not null and check_at > ${after}) as payments,
       (select min(check_at) from billing.refund
-       where status = 'pending' and check_at is not null and check_at > ${after}) as refunds`.execute(app.db)
+       where status = 'pending' and check_at is not null and check_at > ${after}) as refunds,
+      (select min(dispute_lookup_at) from billing.payment
+       where dispute_status = 'open' and dispute_lookup_at > ${after}) as disputes`.execute(app.db)
   return found.rows[0]!
 }
 

@@ -14,6 +14,7 @@ export type Sweep =
   | 'payments'
   | 'cards'
   | 'refunds'
+  | 'disputes'
 
 /** The rows of a batch, or one of them on its own. */
 export type Which = { readonly limit: number } | { readonly id: string }
@@ -205,7 +206,7 @@ async function forgetFailure(db: BillingDb, sweep: Sweep, subject: string): Prom
   await clearAlarm(db, 'sweep_failed', subject)
 }
 
-/** Forgets failures of payments, refunds and cards that have come to their end after all. Says how many. */
+/** Forgets failures of payments, refunds, cards and disputes that were looked at well after all. Says how many. */
 export async function forgetOverFailures(app: BillingApp): Promise<number> {
   const over = await sql<{ sweep: Sweep; subject: string }>`
     select f.sweep, f.subject from billing.sweep_failure f
@@ -215,6 +216,11 @@ export async function forgetOverFailures(app: BillingApp): Promise<number> {
         select from billing.refund r where r.id = f.subject and r.status = 'pending')
       or f.sweep = 'cards' and not exists (
         select from billing.payment_method m where m.id = f.subject and m.state = 'pending')
+      or f.sweep = 'disputes' and not exists (
+        select from billing.payment p
+        where p.id = f.subject and p.dispute_status = 'open'
+          -- Whoever fails comes back within the hour, whoever does not in a day.
+          and p.dispute_lookup_at <= f.last_at + interval '2 hours')
     limit 1000`.execute(app.db)
   for (const { sweep, subject } of over.rows) await forgetFailure(app.db, sweep, subject)
   return over.rows.length

@@ -120,6 +120,7 @@ export type BillingTables = SharedTables & {
     dispute_amount: Generated<bigint | null>
     dispute_opened_at: Generated<Date | null>
     dispute_closed_at: Generated<Date | null>
+    dispute_lookup_at: Generated<Date | null>
     dispute_lost: Generated<bigint>
     dispute_postings: Generated<number>
     disputed: GeneratedAlways<boolean>

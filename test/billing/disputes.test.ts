@@ -93,3 +93,43 @@ test('a refund refused because of a dispute that nobody told us of makes it know
   expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'won', amount: 700 } })
   expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_won'])
 })
+
+test('a dispute whose end nobody tells us of is looked up, once a day for as long as it is open', async () => {
+  let lookups = 0
+  const { findPayment } = world.script.provider
+  world.script.provider.findPayment = (asked) => {
+    lookups++
+    return findPayment(asked)
+  }
+  await bankSays('open', 5)
+  lookups = 0
+  await world.advanceTo('2026-03-08T12:00:00+09:00')
+  expect(lookups).toBe(3)
+  world.script.dispute(reference, 'lost', world.app.clock())
+  await world.advanceTo('2026-03-09T12:00:00+09:00')
+  expect((await invoice()).payments[0]).toMatchObject({ disputed: true, dispute: { status: 'lost' } })
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, disputes: 9900 })
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_lost'])
+  lookups = 0
+  await world.advanceTo('2026-03-20T12:00:00+09:00')
+  expect(lookups).toBe(0)
+})
+
+test('a provider that does not answer is asked about an open dispute again within the hour', async () => {
+  await bankSays('open', 5)
+  const { findPayment } = world.script.provider
+  world.script.provider.findPayment = async () => ({ kind: 'unknown' })
+  await world.advanceTo('2026-03-06T10:00:00+09:00')
+  world.script.dispute(reference, 'won', world.app.clock())
+  world.script.provider.findPayment = findPayment
+  await world.advanceTo('2026-03-06T11:00:00+09:00')
+  expect((await invoice()).payments[0]).toMatchObject({ disputed: false, dispute: { status: 'won' } })
+})
+
+test('a refusal that was the first word of a dispute is looked into at once', async () => {
+  world.script.dispute(reference, 'lost', at(5), 700n)
+  world.script.nextRefunds({ kind: 'disputed' })
+  expect((await refund(100)).status).toBe(409)
+  await world.runDue()
+  expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'lost', amount: 700 } })
+})

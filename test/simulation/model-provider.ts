@@ -444,7 +444,8 @@ export function openModelProvider(setting: {
     /** The bank decides. */
     decideDispute(charge: BookCharge, status: 'won' | 'lost'): void {
       Object.assign(charge.dispute!, { status, closedAt: now() })
-      notify('payment.dispute_closed', charge, true)
+      // Whoever knows of the dispute asks what became of it.
+      notify('payment.dispute_closed', charge, false)
     },
     /** Keys that it refused for reasons of its own. */
     refused: (): ReadonlySet<string> => new Set([...keys.keys()].filter(isRefused)),

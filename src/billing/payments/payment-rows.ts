@@ -210,7 +210,7 @@ export async function markFailed(tx: BillingTx, now: Date, paymentId: string, co
 }
 
 /**
- * The provider refused something because the payment is disputed. How much of it and since when, a lookup tells later.
+ * The provider refused something because the payment is disputed. How much of it and since when, the next lookup tells.
  * False: we knew.
  */
 export async function markDisputed(tx: BillingTx, paymentId: string, now: Date): Promise<boolean> {
@@ -221,6 +221,7 @@ export async function markDisputed(tx: BillingTx, paymentId: string, now: Date):
       dispute_amount: row('captured', '-', row.ref('refunded')),
       dispute_opened_at: now,
       dispute_closed_at: null,
+      dispute_lookup_at: now,
     }))
     .where('id', '=', paymentId)
     .where('disputed', '=', false)

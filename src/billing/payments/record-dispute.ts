@@ -36,6 +36,7 @@ export async function recordDispute(
       dispute_amount: dispute.amount.minor,
       dispute_opened_at: dispute.openedAt,
       dispute_closed_at: dispute.closedAt,
+      dispute_lookup_at: dispute.status === 'open' ? disputeLookupAfter(now) : null,
       dispute_lost: lost,
       dispute_postings: row('dispute_postings', '+', moved === 0n ? 0 : 1),
     }))
@@ -58,6 +59,13 @@ export async function recordDispute(
       currency: dispute.amount.currency,
     },
   }))
+}
+
+const dayMs = 86_400_000
+
+/** Banks take weeks to decide, and a notification of it may be lost. */
+export function disputeLookupAfter(now: Date): Date {
+  return new Date(now.getTime() + dayMs)
 }
 
 /** Money that paid for nothing is given back by losing it; any other is lost. */
