@@ -108,27 +108,29 @@ class CarefulClient extends pg.Client {
     if (typeof statement?.submit === 'function') return this.sendStream(args)
     const text: string = typeof statement === 'string' ? statement : (statement?.text ?? '')
     this.followTimeout(text)
-    const mayWrite = this.mayWrite(text)
-    const look = (error: Error) => {
-      if (mayWrite && troubleOf(error) === 'unreachable') this.inDoubt = true
-      // Whoever tries to roll back on the lost connection gets an error of its own, about the same doubt.
-      if (this.inDoubt) doubtful.add(error)
-      // Ended in the middle of a statement it is cut at once, and the pool does not take it back.
-      if (isStaleConnection(error)) this.end().catch(() => {})
-    }
+    // biome-ignore lint/suspicious/noExplicitAny: newer than the driver's types
+    const inTransaction = (this as any).getTransactionStatus?.() === 'T'
     const callback = args.findIndex((arg) => typeof arg === 'function')
     if (callback === -1) {
       return this.send(args).catch((error: Error) => {
-        look(error)
+        this.learnFrom(error, text, inTransaction)
         throw error
       })
     }
     const settle: Settled = args[callback]
     args[callback] = (error: Error | null, result: unknown) => {
-      if (error) look(error)
+      if (error) this.learnFrom(error, text, inTransaction)
       settle(error, result)
     }
     return this.send(args)
+  }
+
+  private learnFrom(error: Error, text: string, inTransaction: boolean): void {
+    if (troubleOf(error) === 'unreachable' && mayWrite(text, inTransaction)) this.inDoubt = true
+    // Whoever tries to roll back on the lost connection gets an error of its own, about the same doubt.
+    if (this.inDoubt) doubtful.add(error)
+    // Ended in the middle of a statement it is cut at once, and the pool does not take it back.
+    if (isStaleConnection(error)) this.end().catch(() => {})
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: as above
@@ -151,20 +153,22 @@ class CarefulClient extends pg.Client {
 
   /** A transaction that gave itself more time on the server is waited for as long; the next one is not. */
   private followTimeout(text: string): void {
+    // This is asked of every statement, and those that it is about are short.
+    if (text.length > longestSetting) return
     const given = /^\s*set local statement_timeout *= *(\d+)/i.exec(text)?.[1]
     if (given !== undefined) setPatience(this, Number(given) === 0 ? 0 : Number(given) + 2_000)
     else if (/^\s*(begin|start transaction|commit|rollback)\b/i.test(text))
       setPatience(this, this.ownTimeoutMs)
   }
+}
 
-  /** Inside a transaction nothing is written before the commit. */
-  private mayWrite(text: string): boolean {
-    // biome-ignore lint/suspicious/noExplicitAny: newer than the driver's types
-    const inTransaction = (this as any).getTransactionStatus?.() === 'T'
-    return inTransaction
-      ? /^\s*commit/i.test(text)
-      : !/^\s*(select|begin|start|show|set|rollback)\b/i.test(text)
-  }
+const longestSetting = 100
+
+/** Inside a transaction nothing is written before the commit. */
+function mayWrite(text: string, inTransaction: boolean): boolean {
+  return inTransaction
+    ? /^\s*commit/i.test(text)
+    : !/^\s*(select|begin|start|show|set|rollback)\b/i.test(text)
 }
 
 /** Sends every statement whole, whoever named it. */
