@@ -157,6 +157,7 @@ create table billing.invoice (
   period_start     timestamptz not null,
   period_end       timestamptz not null,
   issued_at        timestamptz not null,
+  issued_late      boolean not null default false,   -- written more than a day after the date it bears
   seller           jsonb not null default '{}',      -- who sells, as it was when this was issued
   status           text not null
                    check (status in ('open', 'paid', 'partially_refunded', 'refunded', 'uncollectible', 'void')),
@@ -179,6 +180,8 @@ create index invoice_due on billing.invoice (due_at) where due_at is not null;
 create index invoice_held on billing.invoice (id) where hold is not null;
 -- Lists by status. None of them changes when an open invoice is paid, which is what happens to nearly all.
 create index invoice_dunned on billing.invoice (id) where due_at is not null;
+-- Lists up to a day read back from that day by id, which tells when an invoice was written, and these besides.
+create index invoice_late on billing.invoice (id) where issued_late;
 create index invoice_apart on billing.invoice (apart, id desc) where apart is not null;
 
 create function billing.keep_invoice() returns trigger language plpgsql as $$

@@ -161,8 +161,10 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
     turn: 'refunds',
     work: takeUpRefunds,
     due: (now) => sql`
-      select from billing.refund
-      where status = 'pending' and (look_at <= statement_timestamp() or check_at <= ${now})`,
+      (select from billing.refund
+       where status = 'pending' and look_at <= statement_timestamp() order by look_at limit 1)
+      union all (select from billing.refund
+       where status = 'pending' and check_at <= ${now} order by check_at limit 1)`,
   },
   bodies_erased: {
     turn: 'webhooks',

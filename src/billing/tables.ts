@@ -81,6 +81,7 @@ export type BillingTables = SharedTables & {
     period_start: Date
     period_end: Date
     issued_at: Date
+    issued_late: Generated<boolean>
     seller: Generated<Partial<Seller>>
     status: 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
     amount_paid: Generated<bigint>

@@ -5,6 +5,7 @@ import { listDueTurns } from '../../src/billing/due.ts'
 import { listInvoices } from '../../src/billing/invoices/invoice-rows.ts'
 import { leaseAttempts } from '../../src/billing/payments/payment-rows.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
+import { takeDueRefunds } from '../../src/billing/refunds/refund-rows.ts'
 import { listUpcoming } from '../../src/billing/subscriptions/list-upcoming.ts'
 import { reconcilePayments } from '../../src/billing/subscriptions/reconcile-payments.ts'
 import type { Clock } from '../../src/platform/clock.ts'
@@ -96,7 +97,7 @@ async function rowsRead(work: () => Promise<unknown>): Promise<number> {
     await pool.query('select pg_stat_clear_snapshot()')
     const { rows } = await pool.query<{ n: string }>(
       `select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::text as n from pg_stat_user_tables
-       where schemaname = 'billing' and relname in ('invoice', 'payment', 'subscription')`,
+       where schemaname = 'billing' and relname in ('invoice', 'payment', 'subscription', 'refund')`,
     )
     return Number(rows[0]!.n)
   }
@@ -124,6 +125,32 @@ test('invoices since a day are read from that day on', async () => {
   expect(await rowsRead(() => listInvoices(app.db, { from }, { limit: 100 }))).toBeLessThan(400)
 })
 
+test('invoices until a day are read from that day back, and one that was written late is among them', async () => {
+  const to = day(stored / 2)
+  // Its period began before that day, and it was written when the service was up again, yesterday.
+  const late = `${lowestId('inv_', new Date(now.getTime() - 86_400_000))}${'z'.repeat(16)}`
+  await pool.query(
+    `insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency, period_start,
+       period_end, issued_at, issued_late, status)
+     select $1, account_id, subscription_id, 3, 'x', 9900, 'KRW', issued_at, period_end, issued_at, true, 'paid'
+     from billing.invoice where number = 1 and issued_at < $2 order by id desc limit 1`,
+    [late, to],
+  )
+  const first = await listInvoices(app.db, { to }, { limit: 5 })
+  expect(first.items[0]!.invoiceId).toBe(late)
+  expect(first.items.every(({ issuedAt }) => issuedAt < to)).toBe(true)
+  const page = { limit: 5, cursor: first.nextCursor! }
+  const next = await listInvoices(app.db, { to }, page)
+  expect(next.items[0]!.invoiceId < first.items.at(-1)!.invoiceId).toBe(true)
+  expect(await rowsRead(() => listInvoices(app.db, { to }, { limit: 5 }))).toBeLessThan(300)
+  expect(await rowsRead(() => listInvoices(app.db, { to }, page))).toBeLessThan(300)
+  expect(await rowsRead(() => listInvoices(app.db, { to, status: 'paid' }, { limit: 5 }))).toBeLessThan(300)
+  // Newer ones of the same status do not crowd out those of that time.
+  const open = await listInvoices(app.db, { to, status: 'open' }, { limit: 5 })
+  expect(open.items).toHaveLength(5)
+  expect(open.items.every(({ issuedAt }) => issuedAt < to)).toBe(true)
+})
+
 test('a day of the book is compared by reading that day, wherever it lies', async () => {
   for (const n of [50, stored / 2, stored - 60]) {
     const [from, to] = [day(n), day(n + 24)]
@@ -134,6 +161,46 @@ test('a day of the book is compared by reading that day, wherever it lies', asyn
     expect(compared).toBe(24)
     expect(read).toBeLessThan(500)
   }
+})
+
+test('what may still have changed at a provider that cannot tell is read page by page from its oldest day on', async () => {
+  const unable = {
+    ...app,
+    provider: {
+      ...app.provider,
+      listChanges: null,
+      // The first of them is enough.
+      findPayment: async (reference: string) => {
+        throw new Error(reference)
+      },
+    },
+  }
+  const oldest = stored - 400 * 24
+  const reference = `${lowestId('pay_', day(oldest))}${String(oldest).padStart(16, '0')}`
+  const read = await rowsRead(() =>
+    expect(reconcilePayments(unable, now, new Date(now.getTime() + 1))).rejects.toThrow(reference),
+  )
+  expect(read).toBeLessThan(700)
+  const older = day(20)
+  expect(await rowsRead(() => reconcilePayments(app, older, new Date(older.getTime() + 1)))).toBeLessThan(300)
+})
+
+test('a few refunds whose hour has come are taken up, however many wait before and behind them', async () => {
+  // The first half waits for both clocks; the second falls due by the service's clock, though its next look is farther still.
+  await pool.query(
+    `insert into billing.refund (id, payment_id, n, provider_reference, invoice_id, account_id, amount, currency, origin,
+       status, step, created_at, look_at, check_at)
+     select 'ref_' || p.id, p.id, 1, 'ref_' || p.id, p.invoice_id, p.account_id, 1, 'KRW', 'request', 'pending', 'queued',
+       p.created_at, now() + (n + 600) * interval '1 second',
+       $1::timestamptz + case when n <= $2::int / 2 then n else -n end * interval '1 second'
+     from (select *, row_number() over (order by id) as n from billing.payment where attempt = 1) p`,
+    [now, stored],
+  )
+  await pool.query('vacuum analyze billing.refund')
+  expect(await rowsRead(() => listDueTurns(app))).toBeLessThan(200)
+  expect(await listDueTurns(app)).toContain('refunds')
+  const claim = () => takeDueRefunds(app.db, now, 8)
+  expect(await rowsRead(async () => expect(await claim()).toHaveLength(8))).toBeLessThan(100)
 })
 
 test('one attempt in doubt is found among ten thousand that were never sent, and a few of those among all of them', async () => {

@@ -623,4 +623,25 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: "let after = ''",
     story: 'test/billing/bounded-reads.test.ts',
   },
+  {
+    name: 'a list up to a day reads everything since',
+    file: 'src/billing/invoices/invoice-rows.ts',
+    from: 'const below = after !== undefined && after < until ? after : until',
+    to: 'const below = after',
+    story: 'test/billing/bounded-reads.test.ts',
+  },
+  {
+    name: 'an invoice that was written late is left out of its day',
+    file: 'src/billing/invoices/invoice-rows.ts',
+    from: 'if (late.length === limit) return late',
+    to: 'late.length = 0',
+    story: 'test/billing/bounded-reads.test.ts',
+  },
+  {
+    name: 'what can still change is looked for from the first day on',
+    file: 'src/billing/subscriptions/reconcile-payments.ts',
+    from: "stoppedAt?.paymentId ?? lowestId('pay_', oldest)",
+    to: "stoppedAt?.paymentId ?? ''",
+    story: 'test/billing/bounded-reads.test.ts',
+  },
 ]

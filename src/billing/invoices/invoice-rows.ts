@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import { lowestId } from '../../platform/id.ts'
+import { highestId, lowestId } from '../../platform/id.ts'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
@@ -34,22 +34,57 @@ export async function listInvoices(
   page: PageRequest,
 ): Promise<Page<Invoice>> {
   const limit = limitOf(page)
-  const after = readCursor(page, 1)
-  let query = selectInvoices(db)
-    .orderBy('i.id', 'desc')
-    .limit(limit + 1)
+  const after = readCursor(page, 1)?.[0]
+  const rows = await selectNewest(db, filter, after, limit + 1)
+  return pageOf(await withMoney(db, rows), limit, (invoice) => [invoice.invoiceId])
+}
+
+async function selectNewest(
+  db: BillingDb,
+  filter: InvoiceFilter,
+  after: string | undefined,
+  limit: number,
+): Promise<InvoiceRow[]> {
+  if (filter.to === undefined || !isOfAll(filter)) return selectBelow(db, filter, after, limit).execute()
+  // What was written long after that instant is not read: of all that, only late ones can be dated before it.
+  const until = highestId('inv_', new Date(filter.to.getTime() + lateAfterMs))
+  const late =
+    after !== undefined && after <= until
+      ? []
+      : await selectBelow(db, filter, after, limit)
+          .where('i.issued_late', '=', true)
+          .where('i.id', '>=', until)
+          .execute()
+  if (late.length === limit) return late
+  const below = after !== undefined && after < until ? after : until
+  return [...late, ...(await selectBelow(db, filter, below, limit - late.length).execute())]
+}
+
+// Hardly any invoice is written a day after the date it bears, only what an outage held up.
+const lateAfterMs = 86_400_000
+
+/** Invoices dated before this instant are late when they are written now. */
+export function latelyIssuedFrom(now: Date): Date {
+  return new Date(now.getTime() - lateAfterMs)
+}
+
+function isOfAll({ accountId, subscriptionId }: InvoiceFilter): boolean {
+  return accountId === undefined && subscriptionId === undefined
+}
+
+function selectBelow(db: BillingDb, filter: InvoiceFilter, below: string | undefined, limit: number) {
+  let query = selectInvoices(db).orderBy('i.id', 'desc').limit(limit)
   if (filter.accountId !== undefined) query = query.where('i.account_id', '=', filter.accountId)
   if (filter.subscriptionId !== undefined)
     query = query.where('i.subscription_id', '=', filter.subscriptionId)
   if (filter.status !== undefined) query = query.where('i.status', '=', filter.status)
-  if (filter.status !== undefined && filter.accountId === undefined && filter.subscriptionId === undefined)
-    query = query.where(ofStatus(filter.status, after?.[0], limit + 1))
+  if (filter.status !== undefined && isOfAll(filter))
+    query = query.where(ofStatus(filter.status, filter.to, below, limit))
   // No invoice is written before the day it is dated, and its id tells when it was written.
   if (filter.from !== undefined)
     query = query.where('i.issued_at', '>=', filter.from).where('i.id', '>=', lowestId('inv_', filter.from))
   if (filter.to !== undefined) query = query.where('i.issued_at', '<', filter.to)
-  if (after) query = query.where('i.id', '<', after[0]!)
-  return pageOf(await withMoney(db, await query.execute()), limit, (invoice) => [invoice.invoiceId])
+  return below === undefined ? query : query.where('i.id', '<', below)
 }
 
 /**
@@ -57,16 +92,22 @@ export async function listInvoices(
  * open one is being charged, waits for dunning or is held, and those that ended otherwise stand apart: an index over every
  * status would make each payment rewrite all of them.
  */
-function ofStatus(status: InvoiceStatus, after: string | undefined, limit: number): RawBuilder<boolean> {
+function ofStatus(
+  status: InvoiceStatus,
+  to: Date | undefined,
+  below: string | undefined,
+  limit: number,
+): RawBuilder<boolean> {
   if (status === 'paid') return sql`true`
   if (status !== 'open') return sql`i.apart = ${status}`
-  const newest = (id: RawBuilder<unknown>, from: RawBuilder<unknown>) => sql`
-    (select ${id} as id from ${from} and ${after === undefined ? sql`true` : sql`${id} < ${after}`}
-     order by ${id} desc limit ${limit})`
+  const newest = (from: RawBuilder<unknown>) => sql`
+    (select o.id from ${from}
+     and ${below === undefined ? sql`true` : sql`o.id < ${below}`} and ${to === undefined ? sql`true` : sql`o.issued_at < ${to}`}
+     order by o.id desc limit ${limit})`
   return sql`i.id in (
-    ${newest(sql.ref('invoice_id'), sql`billing.payment where status in ('sending', 'unknown')`)}
-    union all ${newest(sql.ref('id'), sql`billing.invoice where due_at is not null`)}
-    union all ${newest(sql.ref('id'), sql`billing.invoice where hold is not null`)})`
+    ${newest(sql`billing.invoice o join billing.payment p on p.invoice_id = o.id where p.status in ('sending', 'unknown')`)}
+    union all ${newest(sql`billing.invoice o where o.due_at is not null`)}
+    union all ${newest(sql`billing.invoice o where o.hold is not null`)})`
 }
 
 function selectInvoices(db: BillingDb) {

@@ -504,13 +504,17 @@ export async function undoRefund(
 
 /** Refunds that are due for a look and that nobody is sending; they are not due again for a second. */
 export async function takeDueRefunds(db: BillingDb, now: Date, limit: number): Promise<string[]> {
+  const open = sql`status = 'pending' and (sending_until is null or sending_until <= statement_timestamp())`
+  // Real time and service time are asked apart, each by its own index, so that a claim costs the same however many wait.
   const found = await sql<{ id: string }>`
+    with by_look as (
+      select id from billing.refund where ${open} and look_at <= statement_timestamp()
+      order by look_at limit ${limit} for update skip locked),
+    by_check as (
+      select id from billing.refund where ${open} and check_at <= ${now}
+      order by check_at limit ${limit} for update skip locked)
     update billing.refund set look_at = ${realTimeIn(1000)}, check_at = null
-    where id in (
-      select id from billing.refund
-      where status = 'pending' and (look_at <= statement_timestamp() or check_at <= ${now})
-        and (sending_until is null or sending_until <= statement_timestamp())
-      order by look_at limit ${limit} for update skip locked)
+    where id in (select id from by_look union select id from by_check limit ${limit})
     returning id`.execute(db)
   return found.rows.map(({ id }) => id).sort()
 }

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
+import { latelyIssuedFrom } from '../invoices/invoice-rows.ts'
 import type { Attempt, MethodInUse } from '../payments/payment.ts'
 import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { Seller } from '../seller.ts'
@@ -60,10 +61,11 @@ export async function openPeriods(
     ),
     invoiced as (
       insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency,
-        period_start, period_end, issued_at, seller, status, hold, attempt_count)
+        period_start, period_end, issued_at, issued_late, seller, status, hold, attempt_count)
       select g.invoice_id, g.account_id, g.subscription_id,
         c.used + row_number() over (partition by g.account_id order by g.k),
         g.description, g.amount, g.currency, g.start_at, g.end_at, g.start_at,
+        g.start_at < ${latelyIssuedFrom(now)},
         ${JSON.stringify(terms.seller)}::jsonb, 'open',
         case when g.payment_id is null then 'missed' end, case when g.payment_id is null then 0 else 1 end
       from given g join counted c on c.id = g.account_id

@@ -134,14 +134,17 @@ async function* listChangeable(
   seen: ReadonlySet<string>,
 ): AsyncGenerator<string> {
   const stoppedAt = after === undefined ? undefined : (await findOurs(app, [after])).get(after)
-  for (let last = stoppedAt?.paymentId ?? ''; ; ) {
+  const oldest = new Date(before.getTime() - changeableForMs)
+  // An id tells when it was made, so that nothing older or newer is read.
+  for (let last = stoppedAt?.paymentId ?? lowestId('pay_', oldest); ; ) {
     const rows = await app.db
       .selectFrom('billing.payment')
       .select(['id', 'provider_reference'])
-      .where('created_at', '>=', new Date(before.getTime() - changeableForMs))
+      .where('created_at', '>=', oldest)
       .where('created_at', '<', before)
       .where('status', '=', 'succeeded')
       .where('id', '>', last)
+      .where('id', '<', highestId('pay_', before))
       .orderBy('id')
       .limit(500)
       .execute()
