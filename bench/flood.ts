@@ -3,15 +3,19 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import type { LoadOrder } from './load-process.ts'
 import type { BenchResult } from './result.ts'
-import { openStage } from './stage.ts'
+import { openStage, type Stage } from './stage.ts'
 
-const workspaces = 200
-const seconds = 15
+const workspaces = 400
+const histories = 20
+const invoices = 2_000
+const seconds = 20
 
 /**
- * What others feel while one token sends the largest requests it may, from 64 connections: a thousand ranks in 2 MB, to
- * as many workspaces as it takes to stay within each one's limit. The service is the real `serve`, worker and all.
+ * What others feel while one token asks for the most it may, of everything at once: a thousand ranks in 2 MB, the
+ * histories of those ranks, full pages of invoices, printed invoices and subscriptions; over as many workspaces as it
+ * takes to stay within each one's limit. The service is the real `serve`, worker and all.
  */
 export async function bench(): Promise<BenchResult[]> {
   const stage = await openStage()
@@ -24,40 +28,36 @@ export async function bench(): Promise<BenchResult[]> {
     const port = await portOf(serve.stdout)
     const base = `http://127.0.0.1:${port}`
     const own = readFileSync(join(stage.environment['RANKLEDGER_DATA']!, 'token'), 'utf8').trim()
-    await stage.db.query(`
-      insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
-      select 'shoes', 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
-      from generate_series('2025-11-01'::date, '2026-10-01', '1 month') m`)
-    for (let at = 0; at < workspaces; at++) {
-      const keywords = Array.from({ length: 100 }, (_, n) => `keyword ${n}`)
-      await ask(base, own, 'POST', '/api/batch/keywords', { workspace_id: `flood_${at}`, keywords })
+    await fill(stage, base, own)
+    const grant = {
+      scopes: ['batch:write', 'billing:write', 'billing:refund'],
+      workspace: '*',
+      account: '*',
     }
-    const grant = { scopes: ['batch:write'], workspace: '*' }
     const flooder = (await ask(base, own, 'POST', '/api/tokens', grant)).body.data.token
     const other = (await ask(base, own, 'POST', '/api/tokens', grant)).body.data.token
 
     await probe(base, other, 3)
     const idle = await probe(base, other, seconds)
-    const flooding = stage.load({
-      port,
-      connections: 64,
-      seconds: seconds + 4,
-      method: 'POST',
-      path: '/api/batch/ranks',
-      body: JSON.stringify({ workspace_id: 'flood_{n}', observations: observations() }),
-      spread: workspaces,
-      token: flooder,
-    })
-    await sleep(2_000)
+    const orders = largest(port, flooder, seconds + 5)
+    const flooding = stage.loadAll(orders)
+    await sleep(3_000)
     const flooded = await probe(base, other, seconds)
-    const { perSecond, statuses } = await flooding
-    if (Object.keys(statuses).some((status) => status !== '200' && status !== '429') || !statuses['200'])
-      throw new Error(`The flood was answered with ${JSON.stringify(statuses)}.`)
+    const answered = await flooding
+    for (const [at, { perSecond, statuses }] of answered.entries()) {
+      const { method, path } = orders[at]!
+      const told = `${method} ${path}: ${perSecond.toFixed(1)} a second, ${JSON.stringify(statuses)}`
+      process.stderr.write(`  ${told}\n`)
+      const unexpected = Object.keys(statuses).filter(
+        (status) => !['200', '201', '202', '429'].includes(status),
+      )
+      if (unexpected.length > 0 || Object.keys(statuses).length === unexpected.length) throw new Error(told)
+    }
     const allowed = Math.max(3 * idle, 50)
     const memory = peakMb(serve.pid!)
     return [
       {
-        promise: `others' p99 while one token sends ${perSecond.toFixed(1)} requests of 2 MB a second`,
+        promise: "others' p99 while one token floods with the largest requests of both areas",
         unit: 'ms',
         ours: flooded,
         floor: idle,
@@ -79,6 +79,102 @@ export async function bench(): Promise<BenchResult[]> {
   }
 }
 
+/** Stores what the flood reads: ranks with addresses as long as they may be, and invoices with refunds and long notes. */
+async function fill(stage: Stage, base: string, token: string): Promise<void> {
+  await stage.db.query(`
+    insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
+    select 'shoes', 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
+    from generate_series('2025-11-01'::date, '2026-10-01', '1 month') m`)
+  for (let at = 0; at < workspaces; at++) {
+    const keywords = Array.from({ length: 100 }, (_, n) => `keyword ${n}`)
+    await ask(base, token, 'POST', '/api/batch/keywords', { workspace_id: `flood_${at}`, keywords })
+  }
+  await subscribe(base, token, 'model')
+  const { invoices: listed } = (await ask(base, token, 'GET', '/api/billing/invoices?account_id=model')).body
+    .data
+  await ask(base, token, 'POST', '/api/billing/refund', {
+    invoice_id: listed[0].invoice_id,
+    amount: 1,
+    reason: 'other',
+    note: '가'.repeat(500),
+  })
+  await copyInvoices(stage, invoices)
+  for (let at = 0; at < 50; at++) await subscribe(base, token, `other_${at}`)
+  for (let at = 0; at < histories; at++) {
+    const workspace_id = `history_${at}`
+    await ask(base, token, 'POST', '/api/batch/keywords', { workspace_id, keywords: ['shoes'] })
+    await ask(base, token, 'POST', '/api/batch/ranks', { workspace_id, observations: longHistory() })
+  }
+  await stage.db.query('vacuum analyze')
+}
+
+async function subscribe(base: string, token: string, account: string): Promise<void> {
+  const body = { account_id: account, plan_id: 'pro-monthly', payment_method: { billing_key: 'bk_test_ok' } }
+  const { status } = await ask(base, token, 'POST', '/api/billing/subscribe', body)
+  if (status !== 201) throw new Error(`${account} was answered ${status}.`)
+}
+
+/** Many invoices like the model's, each with its payment and refund. */
+async function copyInvoices({ db }: Stage, count: number): Promise<void> {
+  for (const [table, changed] of [
+    ['invoice', `'id', 'inv_1' || lpad(c::text, 25, '0'), 'number', c + 2`],
+    [
+      'payment',
+      `'id', 'pay_1' || lpad(c::text, 25, '0'), 'invoice_id', 'inv_1' || lpad(c::text, 25, '0'), 'provider_reference', 'flood-' || c`,
+    ],
+    [
+      'refund',
+      `'id', 'ref_1' || lpad(c::text, 25, '0'), 'payment_id', 'pay_1' || lpad(c::text, 25, '0'),
+       'invoice_id', 'inv_1' || lpad(c::text, 25, '0'), 'provider_reference', 'flood-refund-' || c`,
+    ],
+  ] as const) {
+    const columns = (
+      await db.query(
+        `select string_agg(quote_ident(column_name), ', ') as names from information_schema.columns
+         where table_schema = 'billing' and table_name = $1 and is_generated = 'NEVER'`,
+        [table],
+      )
+    ).rows[0].names
+    await db.query(
+      `insert into billing.${table} (${columns})
+       select ${columns} from (
+         select (jsonb_populate_record(m, jsonb_build_object(${changed}))).*
+         from billing.${table} m, generate_series(0, $1::int - 1) copy (c) where m.account_id = 'model'
+       ) copies`,
+      [count],
+    )
+  }
+}
+
+/** What one token asks at once. The paths name what is the most one request may ask for. */
+function largest(port: number, token: string, forSeconds: number): LoadOrder[] {
+  const order = { port, token, seconds: forSeconds, connections: 24, method: 'GET', spread: workspaces }
+  return [
+    {
+      ...order,
+      connections: 64,
+      method: 'POST',
+      path: '/api/batch/ranks',
+      body: JSON.stringify({ workspace_id: 'flood_{n}', observations: observations() }),
+    },
+    { ...order, path: '/api/batch/ranks/shoes?workspace_id=history_{n}&limit=1000', spread: histories },
+    { ...order, path: '/api/billing/invoices?account_id=model&limit=100' },
+    { ...order, path: '/api/billing/invoices/inv_1{n25}.pdf', spread: invoices },
+    {
+      ...order,
+      method: 'POST',
+      path: '/api/billing/subscribe',
+      body: JSON.stringify({
+        account_id: 'flood_{n}',
+        plan_id: 'pro-monthly',
+        payment_method: { billing_key: 'bk_test_ok' },
+        customer: { name: '가'.repeat(100), email: `${'a'.repeat(60)}@example.com` },
+      }),
+      spread: Number.MAX_SAFE_INTEGER,
+    },
+  ]
+}
+
 function observations(): object[] {
   return Array.from({ length: 1000 }, (_, n) => ({
     keyword: `keyword ${n % 100}`,
@@ -89,11 +185,29 @@ function observations(): object[] {
   }))
 }
 
+function longHistory(): object[] {
+  return Array.from({ length: 1000 }, (_, n) => ({
+    keyword: 'shoes',
+    day: new Date(Date.UTC(2026, 9, 31) - (n % 250) * 86_400_000).toISOString().slice(0, 10),
+    location: `KR-${Math.floor(n / 250)}`,
+    status: 'ranked',
+    position: 1 + (n % 100),
+    url: `https://example.com/${'x'.repeat(1950)}`,
+  }))
+}
+const ordinary = [
+  (n: number) => `/api/batch/volumes/shoes?workspace_id=other_${n}`,
+  (n: number) => `/api/billing/invoices?account_id=other_${n}`,
+  (n: number) => `/api/batch/keywords?workspace_id=flood_${n}`,
+  (n: number) => `/api/billing/subscriptions?account_id=other_${n}`,
+]
+
 /** Asks twenty times a second, whatever becomes of the answers before, and says how long the slowest hundredth took. */
 async function probe(base: string, token: string, forSeconds: number): Promise<number> {
   const taken: Promise<number>[] = []
   for (let at = 0; at < forSeconds * 20; at++) {
-    taken.push(timed(() => ask(base, token, 'GET', `/api/batch/volumes/shoes?workspace_id=other_${at % 50}`)))
+    const path = ordinary[at % ordinary.length]!(at % 50)
+    taken.push(timed(() => ask(base, token, 'GET', path)))
     await sleep(50)
   }
   const sorted = (await Promise.all(taken)).sort((a, b) => a - b)

@@ -51,16 +51,21 @@ function open(port: number): Promise<Socket> {
 /** Sends one request and waits for the whole answer; answers here always carry a content-length. */
 function ask(socket: Socket, request: string): Promise<string> {
   return new Promise((resolve, reject) => {
-    let seen = ''
+    let head = ''
+    let missing: number | undefined
     const take = (chunk: Buffer) => {
-      seen += chunk.toString('latin1')
-      const end = seen.indexOf('\r\n\r\n')
-      if (end === -1) return
-      const length = Number(/\r\ncontent-length: (\d+)/i.exec(seen)?.[1] ?? 0)
-      if (seen.length < end + 4 + length) return
+      if (missing !== undefined) missing -= chunk.length
+      else {
+        head += chunk.toString('latin1')
+        const end = head.indexOf('\r\n\r\n')
+        if (end === -1) return
+        const length = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0)
+        missing = end + 4 + length - head.length
+      }
+      if (missing > 0) return
       socket.off('data', take)
       socket.off('close', reject)
-      resolve(seen.slice(9, 12))
+      resolve(head.slice(9, 12))
     }
     socket.on('data', take)
     socket.once('close', reject)

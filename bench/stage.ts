@@ -28,6 +28,8 @@ export type Stage = {
   /** Starts a script of this folder; it says what it is when it is up. */
   start(script: string, args?: string[]): Promise<Started>
   load(order: LoadOrder): Promise<Asked>
+  /** Several kinds of requests at once, from one client. */
+  loadAll(orders: LoadOrder[]): Promise<Asked[]>
   close(): Promise<void>
 }
 
@@ -57,6 +59,12 @@ export async function openStage(): Promise<Stage> {
     return child
   }
   let client: ChildProcess | undefined
+  const loadAll = async (orders: LoadOrder[]): Promise<Asked[]> => {
+    client ??= launch('./load-process.ts', [])
+    client.send(orders)
+    const [reports] = (await once(client, 'message')) as [Asked[]]
+    return reports
+  }
 
   return {
     url: server.url,
@@ -67,12 +75,8 @@ export async function openStage(): Promise<Stage> {
       const [up] = (await once(child, 'message')) as [Omit<Started, 'process'>]
       return { ...up, process: child }
     },
-    async load(order) {
-      client ??= launch('./load-process.ts', [])
-      client.send(order)
-      const [report] = (await once(client, 'message')) as [Asked]
-      return report
-    },
+    loadAll,
+    load: async (order) => (await loadAll([order]))[0]!,
     async close() {
       for (const child of processes) child.kill('SIGKILL')
       await db.end()

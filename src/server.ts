@@ -36,6 +36,8 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
       concurrency: app.config.tokenConcurrency,
       perMinute: app.config.billingRate,
       ratedPrefix: '/api/billing/',
+      // Half of them is left to whoever comes next.
+      isCrowded: () => app.pool.totalCount - app.pool.idleCount > app.pool.options.max / 2,
     },
   })
   const wrongMethods = answerWrongMethods(http, { except: libraryRoutes })

@@ -1,10 +1,12 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import { type AddressInfo, connect } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { buildHttp } from '../../src/platform/http/http.ts'
 import { openRequestRate } from '../../src/platform/http/request-rate.ts'
+import { openShare } from '../../src/platform/http/share.ts'
+import { openTurns } from '../../src/platform/http/turns.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -124,7 +126,7 @@ async function openSlowDoor(concurrency: number) {
     openPrefixes: [],
     onAnswer() {},
     onFault() {},
-    fairness: { concurrency, perMinute: 0, ratedPrefix: '/' },
+    fairness: { concurrency, perMinute: 0, ratedPrefix: '/', isCrowded: () => false },
   })
   http.get('/slow', { config: { access: 'batch:read' } }, async () => {
     await new Promise<void>((resolve) => waiting.push(resolve))
@@ -137,6 +139,13 @@ async function openSlowDoor(concurrency: number) {
     await sleep(20)
     working--
     return { size: JSON.stringify(request.body).length }
+  })
+  http.get('/list', { config: { access: 'batch:read' } }, async (request) => {
+    sizes.push(++working)
+    await sleep(20)
+    working--
+    // More than the kernel keeps for a peer that takes nothing.
+    return { text: 'x'.repeat((request.query as { huge?: string }).huge ? 16_000_000 : 10) }
   })
   let working = 0
   const url = await http.listen({ host: '127.0.0.1', port: 0 })
@@ -220,20 +229,112 @@ test('large bodies of one token are worked one at a time, small ones and those o
   await door.http.close()
 })
 
-test('badly signed notifications grow slow, and signed ones are taken all the while', async () => {
-  const forged = () =>
+test('long pages of one token are made one at a time, and four that nobody takes hold up only the next', async () => {
+  const door = await openSlowDoor(64)
+  const token = await world.makeToken({})
+  const headers = { authorization: `Bearer ${token}` }
+  const list = async (limit: number, bearer = headers) =>
+    (await fetch(`${door.url}/list?limit=${limit}`, { headers: bearer })).arrayBuffer()
+  await Promise.all(Array.from({ length: 6 }, () => list(100)))
+  expect(Math.max(...door.sizes)).toBe(1)
+  door.sizes.length = 0
+  await Promise.all(Array.from({ length: 6 }, () => list(20)))
+  expect(Math.max(...door.sizes)).toBe(6)
+
+  door.sizes.length = 0
+  const untaken = Array.from({ length: 5 }, () => {
+    const socket = connect(door.port, '127.0.0.1').pause()
+    socket.on('error', () => {})
+    socket.write(`GET /list?limit=100&huge=1 HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`)
+    return socket
+  })
+  await expect.poll(() => door.sizes.length, { timeout: 10_000 }).toBe(4)
+  await sleep(100)
+  expect(door.sizes).toHaveLength(4)
+  const other = { authorization: `Bearer ${await world.makeToken({})}` }
+  await list(100, other)
+  await list(20)
+  untaken[0]!.destroy()
+  await expect.poll(() => door.sizes.length, { timeout: 10_000 }).toBe(7)
+  for (const socket of untaken) socket.destroy()
+  await door.http.close()
+})
+
+test('the kinds of a name take turns, and who waits too long is told so', async () => {
+  const turns = openTurns({ atOnce: () => 1, waiting: 10, waitMs: 200 })
+  expect(turns.tryTake('t')).toBe(true)
+  const came: string[] = []
+  const come = async (kind: string, as: string) => {
+    if (await turns.wait('t', kind, () => {})) came.push(as)
+    else came.push(`${as} left`)
+  }
+  for (const as of ['w1', 'w2', 'w3']) void come('write', as)
+  void come('read', 'r1')
+  for (let round = 0; round < 3; round++) turns.give('t')
+  await sleep(0)
+  expect(came).toEqual(['w1', 'r1', 'w2'])
+  await expect.poll(() => came).toEqual(['w1', 'r1', 'w2', 'w3 left'])
+  turns.give('t')
+  expect(turns.tryTake('t')).toBe(true)
+})
+
+test('a token has less at once while connections run short and others are there, and all of it when it is alone', () => {
+  let now = 0
+  let crowded = false
+  const share = openShare(
+    64,
+    () => crowded,
+    () => now,
+  )
+  const after = (ms: number) => {
+    now += ms
+    return share.now()
+  }
+  share.seen('busy')
+  crowded = true
+  expect(after(100)).toBe(64)
+  share.seen('other')
+  share.seen('busy')
+  expect([after(50), after(50), after(10), after(40)]).toEqual([32, 16, 16, 8])
+  expect([after(50), after(50), after(50)]).toEqual([4, 2, 2])
+  crowded = false
+  expect([after(50), after(100)]).toEqual([3, 5])
+  crowded = true
+  expect(after(6_000)).toBe(64)
+})
+
+test('badly signed notifications grow slow and are told once, and signed ones are taken all the while', async () => {
+  const post = (id: string, at: number, signature: string) =>
     world.ask('POST', '/api/billing/webhook', {
-      raw: '{}',
+      raw: body,
       token: null,
       headers: {
         ...json,
-        'webhook-id': `msg_${randomBytes(4).toString('hex')}`,
-        'webhook-timestamp': '1',
-        'webhook-signature': 'v1,x',
+        'webhook-id': id,
+        'webhook-timestamp': String(at),
+        'webhook-signature': signature,
       },
     })
+  const body = JSON.stringify({ type: 'something.else', data: {} })
+  const forged = () => post(`msg_${randomBytes(4).toString('hex')}`, 1, 'v1,x')
+  const signed = (id: string) => {
+    const at = Math.floor(Date.now() / 1000)
+    const secret = Buffer.from(world.environment['WEBHOOK_SECRETS']!.slice('whsec_'.length), 'base64')
+    const mac = createHmac('sha256', secret).update(`${id}.${at}.${body}`).digest('base64')
+    return post(id, at, `v1,${mac}`)
+  }
+  const warned = vi.spyOn(world.app.log, 'warn')
   for (let round = 0; round < 7; round++) await Promise.all(Array.from({ length: 50 }, forged))
-  const startedAt = performance.now()
-  expect((await forged()).status).toBe(401)
-  expect(performance.now() - startedAt).toBeGreaterThan(40)
+  const slow = { startedAt: performance.now(), answer: forged() }
+  for (let at = 0; at < 3; at++) {
+    const startedAt = performance.now()
+    const taken = await signed(`msg_signed_${at}`)
+    expect([taken.status, taken.body.data]).toEqual([200, { received: true, duplicate: false }])
+    expect(performance.now() - startedAt).toBeLessThan(900)
+  }
+  expect((await slow.answer).status).toBe(401)
+  expect(performance.now() - slow.startedAt).toBeGreaterThan(40)
+  const told = warned.mock.calls.filter(([event]) => event === 'access.flood')
+  expect(told).toEqual([['access.flood', { of: 'signatures', source: expect.stringMatching(/^[\w-]{8,}$/) }]])
+  warned.mockRestore()
 })

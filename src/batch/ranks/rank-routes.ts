@@ -71,7 +71,7 @@ export function rankRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/ranks/:keyword',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, longPages: true },
       schema: {
         summary: 'Rank history of a keyword',
         description:

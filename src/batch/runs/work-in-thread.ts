@@ -1,5 +1,5 @@
-import { setPriority } from 'node:os'
 import { parentPort, type Transferable, Worker, workerData } from 'node:worker_threads'
+import { giveWay } from '../../platform/give-way.ts'
 
 type ThreadMessage = { kind: 'progress'; fraction: number } | { kind: 'answer'; answer: unknown }
 
@@ -59,9 +59,4 @@ export async function answerFromThread<Work>(
     tell({ kind: 'progress', fraction })
   })
   tell({ kind: 'answer', answer })
-}
-
-/** On Linux a priority belongs to a thread: this one takes what the API leaves over. */
-function giveWay(): void {
-  if (process.platform === 'linux') setPriority(10)
 }

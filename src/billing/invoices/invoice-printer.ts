@@ -38,7 +38,10 @@ export function openInvoicePrinter(): InvoicePrinter {
   let count = 0
 
   function start(): { worker: Worker; job: Job | undefined } {
-    const worker = new Worker(thread, { name: 'printing', resourceLimits: { maxOldGenerationSizeMb: 96 } })
+    const worker = new Worker(thread, {
+      name: 'printing',
+      resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 12 },
+    })
     const started = { worker, job: undefined as Job | undefined }
     worker.unref()
     worker.on('message', (printed: Printed) => {

@@ -1,4 +1,5 @@
 import { parentPort } from 'node:worker_threads'
+import { giveWay } from '../../platform/give-way.ts'
 import { type PrintOrder, renderInvoicePdf } from './invoice-pdf.ts'
 
 /** The inside of the thread that draws invoices: one after another, each answered under its number. */
@@ -8,6 +9,7 @@ export type Printed = { readonly n: number } & (
   | { readonly error: unknown }
 )
 
+giveWay()
 parentPort!.on('message', async ({ n, order }: PrintMessage) => {
   try {
     const pdf = new Uint8Array(await renderInvoicePdf(order))

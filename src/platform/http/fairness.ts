@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Refusal, refuse } from '../refusal.ts'
 import { openRequestRate } from './request-rate.ts'
+import { openShare } from './share.ts'
 import { openTurns, type Turns } from './turns.ts'
 
 export type FairnessOptions = {
@@ -9,31 +10,39 @@ export type FairnessOptions = {
   /** How many requests a minute one token may make under `ratedPrefix`; 0 is no limit. */
   readonly perMinute: number
   readonly ratedPrefix: string
+  /** Tells whether the connections to the database run short. */
+  readonly isCrowded: () => boolean
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** What this request holds of its token's share; given back once it is answered and its connection is done with it. */
-    share: Share | null
+    share: Held | null
   }
 }
 
-type Share = { readonly held: [Turns, string][]; answered: boolean; closed: boolean }
+type Held = { readonly held: [Turns, string][]; answered: boolean; closed: boolean }
 
-const mostWaiting = 512
+// Shorter than the time in which a request must have arrived whole: who waits is told so, not that it sends too slowly.
+const mostWaiting = { waiting: 512, waitMs: 25_000 }
 const largeBytes = 64 * 1024
-// A few may arrive while one is worked, so that a slow sender does not hold up the others of its token.
-const largeArriving = 4
+const largePage = 50
+// A few may arrive or leave while one is worked, so that a slow peer does not hold up the others of its token.
+const largeInTransit = 4
+// An answer of which nothing was taken for so long is not waited for: its place belongs to the next.
+const takenWithinMs = 30_000
 
 /**
  * One token cannot crowd out the others. Per scope it has so many requests in work and the next ones wait their turn
- * before their bodies are read; of its large bodies a few are read and one is worked at a time, from parsing to the
- * answer. Per scope, so that charges waiting for a provider that hangs do not hold up the same token's reads.
+ * before their bodies are read; per scope, so that charges waiting for a provider that hangs do not hold up the same
+ * token's reads. Of what is large, a body or an answer, a few are in transit and one is worked at a time: a body from
+ * parsing to its answer, an answer until it is written. It is worked in pieces, and others come in between.
  */
-export function openFairness({ concurrency, perMinute, ratedPrefix }: FairnessOptions) {
-  const requests = concurrency > 0 ? openTurns({ atOnce: concurrency, waiting: mostWaiting }) : undefined
-  const arriving = openTurns({ atOnce: largeArriving, waiting: mostWaiting })
-  const worked = openTurns({ atOnce: 1, waiting: mostWaiting })
+export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }: FairnessOptions) {
+  const share = openShare(concurrency, isCrowded)
+  const requests = concurrency > 0 ? openTurns({ atOnce: share.now, ...mostWaiting }) : undefined
+  const inTransit = openTurns({ atOnce: () => largeInTransit, ...mostWaiting })
+  const worked = openTurns({ atOnce: () => 1, ...mostWaiting })
   const rate = perMinute > 0 ? openRequestRate(perMinute) : undefined
 
   async function take(turns: Turns, request: FastifyRequest, name: string): Promise<void> {
@@ -41,7 +50,7 @@ export function openFairness({ concurrency, perMinute, ratedPrefix }: FairnessOp
       let leave = () => {}
       const onGone = () => leave()
       request.raw.socket.once('close', onGone)
-      const isIn = await turns.wait(name, (toLeave) => {
+      const isIn = await turns.wait(name, request.routeOptions.config.access!, (toLeave) => {
         leave = toLeave
       })
       request.raw.socket.off('close', onGone)
@@ -64,30 +73,57 @@ export function openFairness({ concurrency, perMinute, ratedPrefix }: FairnessOp
       }
       request.share = { held: [], answered: false, closed: false }
       reply.raw.once('close', () => closed(request))
-      const { tokenId } = request.principal
-      if (requests) await take(requests, request, `${tokenId} ${request.routeOptions.config.access}`)
-      if (isLarge(request)) await take(arriving, request, tokenId)
+      const line = lineOf(request)
+      share.seen(request.principal.tokenId)
+      if (requests) await take(requests, request, line)
+      const asksForMuch = !hasLargeBody(request) && mayBeAnsweredAtLength(request)
+      if (!asksForMuch && !hasLargeBody(request)) return
+      await take(inTransit, request, line)
+      if (!asksForMuch) return
+      await take(worked, request, request.principal.tokenId)
+      request.raw.socket.setTimeout(takenWithinMs)
+      await othersFirst()
     },
 
     /** Called between the reading of a large body and its parsing. */
     async admitLarge(request: FastifyRequest): Promise<void> {
       await take(worked, request, request.principal.tokenId)
-      giveBack(request, arriving)
-      // Whoever else has something to do goes first.
-      await new Promise(setImmediate)
+      giveBack(request, inTransit)
+      await othersFirst()
+    },
+
+    /** Whether it is worked as the one large request of its token. */
+    isLarge({ share: mine }: FastifyRequest): boolean {
+      return mine?.held.some(([turns]) => turns === worked) ?? false
     },
 
     answered(request: FastifyRequest): void {
       if (!request.share) return
       request.share.answered = true
+      giveBack(request, worked)
       if (request.share.closed) giveAllBack(request)
     },
   }
 }
 
-export function isLarge({ headers, principal }: FastifyRequest): boolean {
+function lineOf({ principal, routeOptions }: FastifyRequest): string {
+  return `${principal.tokenId} ${routeOptions.config.access}`
+}
+
+export function hasLargeBody({ headers, principal }: FastifyRequest): boolean {
   if (!principal) return false
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > largeBytes
+}
+
+/** A long page: making and writing it takes as long as reading a large body. */
+function mayBeAnsweredAtLength({ query, routeOptions }: FastifyRequest): boolean {
+  const { limit } = query as { limit?: string | string[] }
+  return limit === undefined ? routeOptions.config.longPages === true : !(Number(limit) <= largePage)
+}
+
+/** Whoever else has something to do goes first. */
+function othersFirst(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
 }
 
 function hold(request: FastifyRequest, turns: Turns, name: string): void {

@@ -18,7 +18,7 @@ import type { RateLimiter } from '../rate-limit.ts'
 import { Refusal, refuse } from '../refusal.ts'
 import { countUnparsable, openDoorkeeper } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
-import { type FairnessOptions, isLarge, openFairness } from './fairness.ts'
+import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
 import { openSlowRefusals } from './slow-refusals.ts'
@@ -39,6 +39,8 @@ declare module 'fastify' {
     access?: AccessPolicy
     /** Counts against the workspace's 100 requests a minute. */
     limited?: true
+    /** Its pages are long unless the caller asks for short ones. */
+    longPages?: true
   }
   interface FastifyRequest {
     /** Set on every route that asks for a scope. */
@@ -112,7 +114,7 @@ export function buildHttp(options: HttpOptions): Http {
     /^application\/json(?:\s*;\s*charset="?utf-8"?)?\s*$/i,
     { parseAs: 'string' },
     (request: FastifyRequest, body: string, done) => {
-      if (!isLarge(request)) return finish(body, done)
+      if (!hasLargeBody(request)) return finish(body, done)
       fairness.admitLarge(request).then(() => finish(body, done), done)
     },
   )
@@ -142,6 +144,15 @@ export function buildHttp(options: HttpOptions): Http {
   http.addHook('preValidation', doorkeeper.admit)
   const ownText = new Set(options.ownText)
   http.addHook('preHandler', async (request) => refuseUnstorableText(request, ownText))
+  // What is large is worked in pieces, so that whoever else has something to do comes in between.
+  http.addHook('preHandler', (request, _reply, done) => {
+    if (fairness.isLarge(request)) setImmediate(done)
+    else done()
+  })
+  http.addHook('preSerialization', (request, _reply, payload, done) => {
+    if (fairness.isLarge(request)) setImmediate(done, null, payload)
+    else done(null, payload)
+  })
   http.addHook('onSend', (request, _reply, _payload, done) => {
     fairness.answered(request)
     done()
@@ -199,7 +210,7 @@ const guardingHeaders = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
 } as const
 
-const unlimited: FairnessOptions = { concurrency: 0, perMinute: 0, ratedPrefix: '/' }
+const unlimited: FairnessOptions = { concurrency: 0, perMinute: 0, ratedPrefix: '/', isCrowded: () => false }
 
 function requestIdOf(header: string | string[] | undefined): string {
   return typeof header === 'string' && /^[\w-]{8,64}$/.test(header) ? header : newId('req_')

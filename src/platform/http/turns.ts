@@ -1,46 +1,83 @@
-/** A name's turns: so many at a time, the others in the order they came, and beyond that nobody waits. */
+/**
+ * A name's turns: so many at a time, and beyond a number nobody waits. The kinds of a name take turns with each other;
+ * within one it goes by who came first.
+ */
 export type Turns = {
   /** True if there was room at once. */
   tryTake(name: string): boolean
-  /** Waits for a turn. False: too many wait already. Should the caller leave meanwhile, `leave` frees its place. */
-  wait(name: string, onPlace: (leave: () => void) => void): Promise<boolean>
+  /** Waits for a turn. False: too many wait already, or it took too long. Should the caller leave meanwhile, `leave` frees its place. */
+  wait(name: string, kind: string, onPlace: (leave: () => void) => void): Promise<boolean>
   give(name: string): void
 }
 
-type Line = { working: number; waiting: Set<() => void> }
+type Line = { working: number; waiting: number; kinds: Map<string, Set<() => void>> }
 
-export function openTurns({ atOnce, waiting }: { atOnce: number; waiting: number }): Turns {
+export function openTurns({
+  atOnce,
+  waiting,
+  waitMs,
+}: {
+  atOnce: () => number
+  waiting: number
+  waitMs: number
+}): Turns {
   const lines = new Map<string, Line>()
 
   return {
     tryTake(name) {
       const line = lines.get(name)
       if (!line) {
-        lines.set(name, { working: 1, waiting: new Set() })
+        lines.set(name, { working: 1, waiting: 0, kinds: new Map() })
         return true
       }
-      if (line.working >= atOnce) return false
+      if (line.working >= atOnce() || line.waiting > 0) return false
       line.working++
       return true
     },
-    wait(name, onPlace) {
+    wait(name, kind, onPlace) {
       const line = lines.get(name)!
-      if (line.waiting.size >= waiting) return Promise.resolve(false)
+      if (line.waiting >= waiting) return Promise.resolve(false)
+      const waiters = line.kinds.get(kind) ?? new Set()
+      line.kinds.set(kind, waiters)
+      line.waiting++
       return new Promise((resolve) => {
-        const call = () => resolve(true)
-        line.waiting.add(call)
-        onPlace(() => line.waiting.delete(call) && resolve(false))
+        const call = () => {
+          clearTimeout(timer)
+          resolve(true)
+        }
+        const leave = () => {
+          clearTimeout(timer)
+          if (waiters.delete(call)) line.waiting--
+          if (waiters.size === 0 && line.kinds.get(kind) === waiters) line.kinds.delete(kind)
+          resolve(false)
+        }
+        const timer = setTimeout(leave, waitMs)
+        waiters.add(call)
+        onPlace(leave)
       })
     },
     give(name) {
       const line = lines.get(name)!
-      // The turn passes on without becoming free in between, so that nobody overtakes.
-      for (const next of line.waiting) {
-        line.waiting.delete(next)
-        next()
-        return
+      line.working--
+      while (line.waiting > 0 && line.working < atOnce()) {
+        line.working++
+        callNext(line)
       }
-      if (--line.working === 0) lines.delete(name)
+      if (line.working === 0) lines.delete(name)
     },
+  }
+}
+
+/** Calls the first of the kind whose turn it is, which then stands behind the other kinds. */
+function callNext(line: Line): void {
+  for (const [kind, waiters] of line.kinds) {
+    line.kinds.delete(kind)
+    for (const call of waiters) {
+      waiters.delete(call)
+      line.waiting--
+      if (waiters.size > 0) line.kinds.set(kind, waiters)
+      call()
+      return
+    }
   }
 }

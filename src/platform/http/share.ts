@@ -1,0 +1,41 @@
+/** How many requests a token may have in work, as it is now. */
+export type Share = {
+  /** A token asks for something. */
+  seen(tokenId: string): void
+  now(): number
+}
+
+const leastAtOnce = 2
+const changeMs = 50
+const companyMs = 5_000
+
+/**
+ * A token's share of the process: all that is allowed while it is alone or there is room, and less by half as often as
+ * it takes while there are others and the connections to the database run short. A token that asks for little has less
+ * in work than that and notices nothing. The share grows back one by one, because what was let in cannot be called back.
+ */
+export function openShare(most: number, isCrowded: () => boolean, clock = () => performance.now()): Share {
+  let newest = { tokenId: '', at: Number.NEGATIVE_INFINITY }
+  let other = newest
+  let share = most
+  let changedAt = clock()
+
+  return {
+    seen(tokenId) {
+      const at = clock()
+      if (newest.tokenId !== tokenId) other = newest
+      newest = { tokenId, at }
+    },
+    now() {
+      const at = clock()
+      const steps = Math.floor((at - changedAt) / changeMs)
+      if (steps < 1) return share
+      changedAt = at
+      const isAlone = at - other.at > companyMs
+      if (isAlone) share = most
+      else if (isCrowded()) share = Math.max(leastAtOnce, Math.floor(share / 2))
+      else share = Math.min(most, share + steps)
+      return share
+    },
+  }
+}
