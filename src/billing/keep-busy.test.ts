@@ -58,3 +58,17 @@ test('a failure is told when all are through, and nothing more is claimed after 
   await expect(working).rejects.toThrow('the database is away')
   expect(done).toBe(3)
 })
+
+test('who says that it is over is not asked again', async () => {
+  let claims = 0
+  let done = 0
+  const taken = await keepBusy({
+    most: 4,
+    claim: async () => (claims++ === 0 ? [1] : 'over'),
+    work: async () => {
+      await sleep(1_200)
+      done++
+    },
+  })
+  expect([taken, claims, done]).toEqual([1, 2, 1])
+})

@@ -4,8 +4,8 @@ export type Busy<T> = {
   /** How many are worked on at once. */
   readonly most: number
   readonly stopping?: AbortSignal | undefined
-  /** Takes up to so many; none for now: an empty list. */
-  readonly claim: (limit: number) => Promise<readonly T[]>
+  /** Takes up to so many. An empty list: none for now; `over`: there is no use in asking again. */
+  readonly claim: (limit: number) => Promise<readonly T[] | 'over'>
   /** Never rejects for a reason that concerns this one alone. */
   readonly work: (one: T) => Promise<void>
 }
@@ -21,14 +21,17 @@ export async function keepBusy<T>({ most, stopping, claim, work }: Busy<T>): Pro
   const inHand = new Set<Promise<void>>()
   const failures: unknown[] = []
   let taken = 0
+  let isOver = false
   const fail = (error: unknown) => {
     failures.push(error)
-    return []
+    return 'over' as const
   }
-  const isOver = () => stopping?.aborted === true || failures.length > 0
   for (;;) {
     while (inHand.size > most / 2) await Promise.race(inHand)
-    const claimed = isOver() ? [] : await claim(most - inHand.size).catch(fail)
+    isOver ||= stopping?.aborted === true || failures.length > 0
+    const answer: readonly T[] | 'over' = isOver ? 'over' : await claim(most - inHand.size).catch(fail)
+    isOver ||= answer === 'over'
+    const claimed = answer === 'over' ? [] : answer
     taken += claimed.length
     for (const one of claimed) {
       const working: Promise<void> = work(one)
@@ -39,7 +42,7 @@ export async function keepBusy<T>({ most, stopping, claim, work }: Busy<T>): Pro
     if (claimed.length > 0) continue
     if (inHand.size === 0) break
     const all = Promise.all(inHand)
-    await (isOver() ? all : firstOf(all, askAgainMs))
+    await (isOver ? all : firstOf(all, askAgainMs))
     if (inHand.size === 0) break
   }
   if (failures.length > 0) throw failures[0]

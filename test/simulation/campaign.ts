@@ -28,7 +28,7 @@ export type SeedReport = {
 }
 
 /** So many seeds must have met every kind of trouble. */
-export const enoughSeeds = 200
+export const enoughSeeds = 120
 
 const kinds = [
   ...deathPlaces.map((place) => `death ${place}`),
@@ -46,6 +46,8 @@ export type CampaignOptions = {
   /** How many processes share the work. */
   readonly workers?: number
   readonly onSeed?: (report: SeedReport) => void
+  /** Ends the campaign after the seed that is being worked. */
+  readonly signal?: AbortSignal
 }
 
 export async function runCampaign(serverUrl: string, options: CampaignOptions): Promise<Campaign> {
@@ -60,7 +62,7 @@ export async function runCampaign(serverUrl: string, options: CampaignOptions): 
     for (const [kind, count] of Object.entries(report.counts)) counts[kind] = (counts[kind] ?? 0) + count
     if (report.violations.length > 0) failures.push(report)
     options.onSeed?.(report)
-    return failures.length < mostFailures
+    return failures.length < mostFailures && !options.signal?.aborted
   }
   const tasks = Array.from({ length: options.seeds }, (_, at) => from + at)
   if (workers === 1) await workAlone(await openSeedWorker(serverUrl), tasks, onResult)

@@ -1,12 +1,19 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { describeCampaign, describeFailure, runCampaign } from './campaign.ts'
+import { describeCampaign, describeFailure, enoughSeeds, runCampaign } from './campaign.ts'
 import { leakingStages } from './log-stages.ts'
 import { plantedBugs } from './planted-bugs.ts'
 import { runSeed } from './run-seed.ts'
 import { openStage, type Stage } from './stage.ts'
 
-test('in 200 runs full of deaths, lost answers and races no invariant breaks, and every kind of trouble came', async () => {
-  const campaign = await runCampaign(inject('postgresUrl'), { from: 1, seeds: 200, mostFailures: 3 })
+test('in runs full of deaths, lost answers and races no invariant breaks, and every kind of trouble came', async ({
+  signal,
+}) => {
+  const campaign = await runCampaign(inject('postgresUrl'), {
+    from: 1,
+    seeds: enoughSeeds,
+    mostFailures: 3,
+    signal,
+  })
   expect(campaign.failures.map((failure) => describeFailure(failure, 15))).toEqual([])
   expect(campaign.neverFired, describeCampaign(campaign)).toEqual([])
 }, 400_000)

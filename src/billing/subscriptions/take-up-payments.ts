@@ -38,7 +38,7 @@ export async function sendUnsentPayments(app: BillingApp): Promise<number> {
     stopping: app.stopping,
     claim: async (limit) =>
       isHeldUp
-        ? []
+        ? 'over'
         : leaseAttempts(app.db, { dueBy: app.clock(), limit, sent: false }, sendingLeaseMs(app.terms)),
     work: (attempt) =>
       workIsolated(app, 'payments', attempt.paymentId, async () => {
