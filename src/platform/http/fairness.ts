@@ -81,7 +81,8 @@ export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }:
       await take(inTransit, request, line)
       if (!asksForMuch) return
       await take(worked, request, request.principal.tokenId)
-      request.raw.socket.setTimeout(takenWithinMs)
+      // A request that is put in without a connection has a socket that knows no time.
+      request.raw.socket.setTimeout?.(takenWithinMs)
       await othersFirst()
     },
 
