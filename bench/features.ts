@@ -1,6 +1,6 @@
-import { examplesOf } from '../src/batch/training/features.ts'
-import { readHistory } from '../src/batch/training/history-rows.ts'
-import { openDb, openPool } from '../src/platform/db.ts'
+import { examplesOf } from '../src/batch/dataset/features.ts'
+import { readHistory } from '../src/batch/dataset/history-rows.ts'
+import { openDb, openPool } from '../src/platform/database/db.ts'
 import type { BenchResult } from './result.ts'
 import { openStage } from './stage.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { deserialize } from 'node:v8'
-import type { History } from '../src/batch/training/history.ts'
+import type { History } from '../src/batch/dataset/history.ts'
 import { trainInThread } from '../src/batch/training/train-in-thread.ts'
 
 /** Trains a whole ladder on a history in a file, as a night's run does, and says what it cost. */

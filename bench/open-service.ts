@@ -1,10 +1,10 @@
 import type { AddressInfo } from 'node:net'
 import { type App, openApp } from '../src/app.ts'
 import { loadConfig } from '../src/config.ts'
-import { scopes } from '../src/platform/access.ts'
+import { scopes } from '../src/platform/access/access.ts'
+import { newToken } from '../src/platform/access/token.ts'
+import { insertToken } from '../src/platform/access/token-rows.ts'
 import { openReadiness } from '../src/platform/http/readiness.ts'
-import { newToken } from '../src/platform/token.ts'
-import { insertToken } from '../src/platform/token-rows.ts'
 import { buildServer } from '../src/server.ts'
 
 /** The whole API as `serve` runs it, everything on, in this process, and a token that may do everything. */

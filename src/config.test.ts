@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ConfigError, loadConfig, readConfig } from './config.ts'
-import { newToken } from './platform/token.ts'
+import { newToken } from './platform/access/token.ts'
 
 const key = (fill: number) => Buffer.alloc(32, fill).toString('base64')
 const live = {

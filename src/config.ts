@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { parseCron } from './platform/cron.ts'
+import { isToken } from './platform/access/token.ts'
+import { parseCron } from './platform/queue/cron.ts'
 import { isZone } from './platform/time.ts'
-import { isToken } from './platform/token.ts'
-import type { VaultKey } from './platform/vault.ts'
+import type { VaultKey } from './platform/vault/vault.ts'
 
 export type Config = {
   readonly mode: 'sandbox' | 'live'

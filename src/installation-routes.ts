@@ -1,19 +1,31 @@
 import Type, { type Static } from 'typebox'
 import type { App } from './app.ts'
-import { isBoundToAll, scopes } from './platform/access.ts'
-import { type AuditEntry, type AuditTables, insertAudit, listAudit } from './platform/audit-rows.ts'
-import { openDb } from './platform/db.ts'
+import { isBoundToAll, scopes } from './platform/access/access.ts'
+import { type AuditEntry, type AuditTables, insertAudit, listAudit } from './platform/access/audit-rows.ts'
+import { newToken, tokenIdOf } from './platform/access/token.ts'
+import {
+  findToken,
+  insertToken,
+  listTokens,
+  revokeToken,
+  type StoredToken,
+} from './platform/access/token-rows.ts'
+import { openDb } from './platform/database/db.ts'
 import { envelope, nullable, page, success } from './platform/http/answers.ts'
 import { AccountId, lineOf } from './platform/http/fields.ts'
 import type { Http } from './platform/http/http.ts'
 import { callerIdPattern } from './platform/id.ts'
 import { sanitize } from './platform/log/sanitize.ts'
 import { limitOf, pageOf, pageQuery, readCursor } from './platform/page.ts'
-import { discardDeadJob, jobStatuses, type ListedJob, listJobs, reviveDeadJob } from './platform/queue.ts'
+import {
+  discardDeadJob,
+  jobStatuses,
+  type ListedJob,
+  listJobs,
+  reviveDeadJob,
+} from './platform/queue/queue.ts'
 import { type Refusal, refusalsOf, refuse as refusePlainly } from './platform/refusal.ts'
 import { addDuration, parseDuration, parseInstant, renderInstant } from './platform/time.ts'
-import { newToken, tokenIdOf } from './platform/token.ts'
-import { findToken, insertToken, listTokens, revokeToken, type StoredToken } from './platform/token-rows.ts'
 
 const refuse = refusalsOf({
   token_not_found: ['not_found', 'There is no such token.'],

@@ -4,8 +4,8 @@ import { measureUnmatched } from './billing/refunds/unmatched-rows.ts'
 import { countSweepFailures } from './billing/sweep-failures.ts'
 import { readVitals } from './billing/vitals.ts'
 import { countAlarms } from './platform/alarm.ts'
-import { openDb } from './platform/db.ts'
-import { queueVitals } from './platform/queue.ts'
+import { openDb } from './platform/database/db.ts'
+import { queueVitals } from './platform/queue/queue.ts'
 
 const underWay = new WeakMap<App, Promise<void>>()
 

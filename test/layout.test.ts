@@ -17,9 +17,23 @@ const order: Readonly<Record<string, readonly string[]>> = {
     'invoices',
     'refunds',
     'subscriptions',
+    'collection',
+    'lifecycle',
+    'reconciliation',
     'webhooks',
   ],
-  batch: ['keywords', 'ranks', 'volumes', 'runs', 'models', 'training', 'predictions'],
+  batch: [
+    'keywords',
+    'ranks',
+    'volumes',
+    'runs',
+    'models',
+    'dataset',
+    'learning',
+    'training',
+    'predictions',
+    'scheduling',
+  ],
 }
 const schemas = ['platform', 'billing', 'batch', 'sandbox'] as const
 

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
-import { migrate } from '../src/platform/migrate.ts'
-import { migrateQueue } from '../src/platform/queue.ts'
+import { migrate } from '../src/platform/database/migrate.ts'
+import { migrateQueue } from '../src/platform/queue/queue.ts'
 import { openThrowawayServer } from './throwaway-server.ts'
 
 declare module 'vitest' {

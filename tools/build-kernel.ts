@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import wabt from 'wabt'
 
-const folder = fileURLToPath(new URL('../src/batch/training/', import.meta.url))
+const folder = fileURLToPath(new URL('../src/batch/learning/', import.meta.url))
 
 /** Builds the kernel of the training: `npm run kernel`. What it writes is checked in, so nobody else needs the tool. */
 if (process.argv[1] === fileURLToPath(import.meta.url))

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type Examples, holdOut } from '../src/batch/training/examples.ts'
-import { examplesOf, featureNames } from '../src/batch/training/features.ts'
+import { type Examples, holdOut } from '../src/batch/dataset/examples.ts'
+import { examplesOf, featureNames } from '../src/batch/dataset/features.ts'
 import { simulateHistory } from './simulate-history.ts'
 
 /**

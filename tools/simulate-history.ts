@@ -1,5 +1,5 @@
-import type { History } from '../src/batch/training/history.ts'
-import { dayOrdinal } from '../src/batch/training/history.ts'
+import type { History } from '../src/batch/dataset/history.ts'
+import { dayOrdinal } from '../src/batch/dataset/history.ts'
 import { simulateRanks } from '../src/cli/demo-batch.ts'
 
 const keywordsPerSite = 250

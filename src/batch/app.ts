@@ -1,7 +1,7 @@
 import type pg from 'pg'
 import type { Clock } from '../platform/clock.ts'
-import type { Db, Tx } from '../platform/db.ts'
-import type { Fence } from '../platform/queue.ts'
+import type { Db, Tx } from '../platform/database/db.ts'
+import type { Fence } from '../platform/queue/queue.ts'
 import type { BatchTables } from './tables.ts'
 
 export type BatchDb = Db<BatchTables>

@@ -1,6 +1,6 @@
 import type { BatchApp } from './app.ts'
-import { startScheduledRuns } from './training/start-scheduled-runs.ts'
-import { requeueAbandonedRuns } from './training/trigger-run.ts'
+import { startScheduledRuns } from './scheduling/start-scheduled-runs.ts'
+import { requeueAbandonedRuns } from './scheduling/trigger-run.ts'
 
 /** Does all that is due at or before now, and counts it by kind. The work itself is done by jobs. */
 export async function runDue(app: BatchApp): Promise<Record<string, number>> {

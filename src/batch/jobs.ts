@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { type Job, job } from '../platform/queue.ts'
+import { type Job, job } from '../platform/queue/queue.ts'
 import type { BatchApp } from './app.ts'
 import { predictRanks } from './predictions/predict-ranks.ts'
 import { workAggregation } from './runs/work-aggregation.ts'

@@ -5,7 +5,7 @@ import { modelRoutes } from './models/model-routes.ts'
 import { predictionRoutes } from './predictions/prediction-routes.ts'
 import { rankRoutes } from './ranks/rank-routes.ts'
 import { runRoutes } from './runs/run-routes.ts'
-import { triggerRoutes } from './training/trigger-routes.ts'
+import { triggerRoutes } from './scheduling/trigger-routes.ts'
 import { volumeRoutes } from './volumes/volume-routes.ts'
 
 /** Everything batch answers over HTTP. */

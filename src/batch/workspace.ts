@@ -1,4 +1,4 @@
-import type { Principal } from '../platform/access.ts'
+import type { Principal } from '../platform/access/access.ts'
 import { refuse } from '../platform/refusal.ts'
 
 /** The workspace a request is about: the one it names, else the token's own. `*` stands for all and so for none. */

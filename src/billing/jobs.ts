@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { type Job, job } from '../platform/queue.ts'
+import { type Job, job } from '../platform/queue/queue.ts'
 import type { BillingApp } from './app.ts'
 import { sendRefund } from './refunds/send-refund.ts'
 

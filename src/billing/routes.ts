@@ -3,9 +3,9 @@ import { accountRoutes } from './accounts/account-routes.ts'
 import type { BillingApp } from './app.ts'
 import { eventRoutes } from './events/event-routes.ts'
 import { invoiceRoutes } from './invoices/invoice-routes.ts'
+import { subscriptionRoutes } from './lifecycle/lifecycle-routes.ts'
 import { planRoutes } from './plans/plan-routes.ts'
 import { refundRoutes } from './refunds/refund-routes.ts'
-import { subscriptionRoutes } from './subscriptions/subscription-routes.ts'
 import { webhookRoutes } from './webhooks/webhook-routes.ts'
 
 /** Everything billing answers over HTTP. */

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
-import { troubleOf } from '../platform/database-errors.ts'
-import { StaleWorker } from '../platform/worker-lease.ts'
+import { troubleOf } from '../platform/database/database-errors.ts'
+import { StaleWorker } from '../platform/queue/worker-lease.ts'
 import type { BillingApp, BillingDb, BillingTx } from './app.ts'
 
 /** The regular looks for due rows that work on many rows, each of which may be broken in its own way. */

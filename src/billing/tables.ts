@@ -1,5 +1,5 @@
 import type { Generated, GeneratedAlways } from 'kysely'
-import type { AuditTables } from '../platform/audit-rows.ts'
+import type { AuditTables } from '../platform/access/audit-rows.ts'
 import type { IdempotencyTables } from '../platform/idempotency.ts'
 import type { Currency } from './money.ts'
 import type { Language, Seller } from './seller.ts'

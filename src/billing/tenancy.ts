@@ -1,4 +1,4 @@
-import { mayTouch, type Principal } from '../platform/access.ts'
+import { mayTouch, type Principal } from '../platform/access/access.ts'
 import type { Refusal } from '../platform/refusal.ts'
 import { refuse } from '../platform/refusal.ts'
 

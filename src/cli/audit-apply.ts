@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { type HistoryLine, installationId } from '../billing/audit/export-history.ts'
 import { findChargingStop } from '../billing/charging-stop.ts'
-import { applyHistory } from '../billing/subscriptions/apply-history.ts'
+import { applyHistory } from '../billing/reconciliation/apply-history.ts'
 import { readChain } from '../platform/chained-file.ts'
 import { explainBroken } from './audit-export.ts'
 import { CommandFailed, parseFlags, print, printJson, printTable, UsageError, withApp } from './command.ts'

@@ -1,5 +1,5 @@
-import { type AuditEntry, type AuditTables, listAudit } from '../platform/audit-rows.ts'
-import { openDb } from '../platform/db.ts'
+import { type AuditEntry, type AuditTables, listAudit } from '../platform/access/audit-rows.ts'
+import { openDb } from '../platform/database/db.ts'
 import { parseInstant, renderInstant } from '../platform/time.ts'
 import { parseFlags, print, printJson, printTable, UsageError, withApp } from './command.ts'
 

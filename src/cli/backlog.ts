@@ -1,8 +1,8 @@
 import type { App } from '../app.ts'
+import { type ChargedHeld, chargeHeldInvoice } from '../billing/collection/charge-held-invoice.ts'
+import { type HeldInvoice, listHeld } from '../billing/collection/held-invoices.ts'
+import { type VoidedHeld, voidHeldInvoice } from '../billing/collection/void-held-invoice.ts'
 import { formatMoney, toJson } from '../billing/money.ts'
-import { type ChargedHeld, chargeHeldInvoice } from '../billing/subscriptions/charge-held-invoice.ts'
-import { type HeldInvoice, listHeld } from '../billing/subscriptions/held-invoices.ts'
-import { type VoidedHeld, voidHeldInvoice } from '../billing/subscriptions/void-held-invoice.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
   type Command,

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import type { App } from '../app.ts'
-import { scopes } from '../platform/access.ts'
+import { scopes } from '../platform/access/access.ts'
+import { isToken, newToken, tokenIdOf } from '../platform/access/token.ts'
+import { findToken, insertToken, revokeOtherBootstraps, revokeToken } from '../platform/access/token-rows.ts'
 import { keepSecret, writeSecret } from '../platform/data-dir.ts'
 import { isLoopback } from '../platform/loopback.ts'
-import { isToken, newToken, tokenIdOf } from '../platform/token.ts'
-import { findToken, insertToken, revokeOtherBootstraps, revokeToken } from '../platform/token-rows.ts'
 
 /**
  * The first token: from the environment, or made on the first start where nobody else can reach the service. Another

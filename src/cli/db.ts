@@ -6,10 +6,10 @@ import { countSealed, reseal } from '../billing/reseal.ts'
 import { listSweepFailures } from '../billing/sweep-failures.ts'
 import { listUnknown, listWaitingWebhooks } from '../billing/vitals.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
+import { auditInsert } from '../platform/access/audit-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
-import { auditInsert } from '../platform/audit-rows.ts'
-import { grantsFor } from '../platform/grants.ts'
-import { countJobs, discardDeadJob, listDeadJobs, reviveDeadJob } from '../platform/queue.ts'
+import { grantsFor } from '../platform/database/grants.ts'
+import { countJobs, discardDeadJob, listDeadJobs, reviveDeadJob } from '../platform/queue/queue.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
   type Command,

@@ -1,12 +1,12 @@
 import type { App } from '../app.ts'
 import { formatMoney, type Money, toJson } from '../billing/money.ts'
-import { type Adoption, adoptPayments, ChargingGoesOn } from '../billing/subscriptions/adopt-payments.ts'
+import { type Adoption, adoptPayments, ChargingGoesOn } from '../billing/reconciliation/adopt-payments.ts'
+import type { Difference } from '../billing/reconciliation/compare.ts'
 import {
   BookUnreadable,
   type Reconciliation,
   reconcilePayments,
-} from '../billing/subscriptions/reconcile-payments.ts'
-import type { Difference } from '../billing/subscriptions/reconciliation.ts'
+} from '../billing/reconciliation/reconcile-payments.ts'
 import { parseDay, parseInstant } from '../platform/time.ts'
 import {
   type Command,

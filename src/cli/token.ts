@@ -1,17 +1,17 @@
 import type { App } from '../app.ts'
 import { loadConfig } from '../config.ts'
-import { isBoundToAll, type Scope, scopes } from '../platform/access.ts'
-import { callerIdPattern } from '../platform/id.ts'
-import { showOnce } from '../platform/log/show-once.ts'
-import { addDuration, parseDuration, renderInstant } from '../platform/time.ts'
-import { isToken, newToken, tokenIdOf } from '../platform/token.ts'
+import { isBoundToAll, type Scope, scopes } from '../platform/access/access.ts'
+import { isToken, newToken, tokenIdOf } from '../platform/access/token.ts'
 import {
   insertToken,
   listTokens,
   revokeToken,
   rotateToken,
   type StoredToken,
-} from '../platform/token-rows.ts'
+} from '../platform/access/token-rows.ts'
+import { callerIdPattern } from '../platform/id.ts'
+import { showOnce } from '../platform/log/show-once.ts'
+import { addDuration, parseDuration, renderInstant } from '../platform/time.ts'
 import {
   type Command,
   CommandFailed,

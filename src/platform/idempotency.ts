@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
 import { sql } from 'kysely'
-import type { Db, Tx } from './db.ts'
+import type { Db, Tx } from './database/db.ts'
 import { type Refusal, refuse } from './refusal.ts'
-import type { Vault } from './vault.ts'
+import type { Vault } from './vault/vault.ts'
 
 /** A key as one caller used it on one route, with the fingerprint of what was asked. Neither tells what was said. */
 export type OnceKey = {

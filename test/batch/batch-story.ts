@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { registerKeywords } from '../../src/batch/keywords/register-keywords.ts'
+import { createRandom } from '../../src/batch/learning/random.ts'
 import type { RankObservation } from '../../src/batch/ranks/rank.ts'
 import { recordRanks } from '../../src/batch/ranks/record-ranks.ts'
-import { createRandom } from '../../src/batch/training/random.ts'
 import type { Answer, World } from '../world.ts'
 
 /** Registers the keywords of some ranks and stores the ranks, by the use-cases and so without the rate limit. */

@@ -1,4 +1,4 @@
-import type { History } from '../../src/batch/training/history.ts'
+import type { History } from '../../src/batch/dataset/history.ts'
 
 /** A rank written small: day, place (negative: not found), perhaps the page and how deep the search went. */
 export type SmallRank = readonly [day: number, place: number, url?: number, depth?: number]

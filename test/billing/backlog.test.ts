@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { chargeHeldInvoice } from '../../src/billing/subscriptions/charge-held-invoice.ts'
-import { listHeld } from '../../src/billing/subscriptions/held-invoices.ts'
-import { voidHeldInvoice } from '../../src/billing/subscriptions/void-held-invoice.ts'
+import { chargeHeldInvoice } from '../../src/billing/collection/charge-held-invoice.ts'
+import { listHeld } from '../../src/billing/collection/held-invoices.ts'
+import { voidHeldInvoice } from '../../src/billing/collection/void-held-invoice.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
-import { settleFromProvider } from '../../src/billing/subscriptions/settle-from-provider.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { settleFromProvider } from '../../src/billing/subscriptions/settle-from-provider.ts'
+import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld

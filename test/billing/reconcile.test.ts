@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
-import { BookUnreadable, reconcilePayments } from '../../src/billing/subscriptions/reconcile-payments.ts'
+import { BookUnreadable, reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { chargeHeldInvoice } from '../../src/billing/subscriptions/charge-held-invoice.ts'
+import { chargeHeldInvoice } from '../../src/billing/collection/charge-held-invoice.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld

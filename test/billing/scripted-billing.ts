@@ -4,8 +4,8 @@ import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
 import type { Provider } from '../../src/billing/providers/port.ts'
 import type { BillingTables } from '../../src/billing/tables.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { openDb } from '../../src/platform/db.ts'
-import { openVault } from '../../src/platform/vault.ts'
+import { openDb } from '../../src/platform/database/db.ts'
+import { openVault } from '../../src/platform/vault/vault.ts'
 
 /** Billing on a database, with a clock and a provider that a test holds in its hands. */
 export function billingOn(

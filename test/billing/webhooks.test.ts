@@ -5,7 +5,7 @@ import { findChargingStop, liftChargingStop } from '../../src/billing/charging-s
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { signStandardWebhook, verifyStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { openStopSwitch, stoppableProvider } from '../../src/billing/providers/stoppable-provider.ts'
-import { reconcilePayments } from '../../src/billing/subscriptions/reconcile-payments.ts'
+import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import {
   eraseOldBodies,
   openInbox,
@@ -14,9 +14,9 @@ import {
 } from '../../src/billing/webhooks/inbox-rows.ts'
 import { processWebhooks } from '../../src/billing/webhooks/process-webhook.ts'
 import { webhookRoutes } from '../../src/billing/webhooks/webhook-routes.ts'
-import { openAccess } from '../../src/platform/access.ts'
+import { openAccess } from '../../src/platform/access/access.ts'
+import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
 import { type Answered, buildHttp, type Http } from '../../src/platform/http/http.ts'
-import { openRateLimiter } from '../../src/platform/rate-limit.ts'
 import { type Answer, openWorld, type World } from '../world.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type pg from 'pg'
-import { openPool } from '../../src/platform/db.ts'
+import { openPool } from '../../src/platform/database/db.ts'
 import { findRecord } from '../../src/platform/embedded-postgres/cluster-record.ts'
 import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
 

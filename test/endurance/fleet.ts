@@ -7,8 +7,8 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
+import { newToken } from '../../src/platform/access/token.ts'
 import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
-import { newToken } from '../../src/platform/token.ts'
 
 /** Real processes of the built service, on a durable PostgreSQL of their own. */
 export type Fleet = {

@@ -1,4 +1,4 @@
-import { isToken, newToken } from '../../src/platform/token.ts'
+import { isToken, newToken } from '../../src/platform/access/token.ts'
 import type { Random } from '../simulation/random.ts'
 import { plantedSecret } from './nasty-values.ts'
 import type { Draft } from './sound-request.ts'

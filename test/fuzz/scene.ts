@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { registerKeywords } from '../../src/batch/keywords/register-keywords.ts'
 import type { RankObservation } from '../../src/batch/ranks/rank.ts'
 import { recordRanks } from '../../src/batch/ranks/record-ranks.ts'
-import { tokenIdOf } from '../../src/platform/token.ts'
+import { tokenIdOf } from '../../src/platform/access/token.ts'
 import { startWorker } from '../../src/worker.ts'
 import type { Service } from './service.ts'
 

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { openPool } from '../../src/platform/db.ts'
+import { openPool } from '../../src/platform/database/db.ts'
 
 export type SideName = 'A' | 'B'
 

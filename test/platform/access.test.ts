@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { newToken, tokenIdOf } from '../../src/platform/token.ts'
-import { revokeToken } from '../../src/platform/token-rows.ts'
+import { newToken, tokenIdOf } from '../../src/platform/access/token.ts'
+import { revokeToken } from '../../src/platform/access/token-rows.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World

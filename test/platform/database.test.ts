@@ -1,10 +1,14 @@
 import { createServer, type Server } from 'node:net'
 import pg from 'pg'
 import { afterEach, describe, expect, inject, test, vi } from 'vitest'
-import { isDatabaseUnavailable, isRefusedByServer, troubleOf } from '../../src/platform/database-errors.ts'
-import { mayHaveWritten, openDb, openPool, type PoolOptions } from '../../src/platform/db.ts'
-import { migrate } from '../../src/platform/migrate.ts'
-import { lookAtConnection } from '../../src/platform/pooler.ts'
+import {
+  isDatabaseUnavailable,
+  isRefusedByServer,
+  troubleOf,
+} from '../../src/platform/database/database-errors.ts'
+import { mayHaveWritten, openDb, openPool, type PoolOptions } from '../../src/platform/database/db.ts'
+import { migrate } from '../../src/platform/database/migrate.ts'
+import { lookAtConnection } from '../../src/platform/database/pooler.ts'
 import { openProxy, type TcpProxy } from '../chaos/proxy.ts'
 import { databaseUrl } from '../postgres.ts'
 import { createDatabase, dropDatabase } from '../world.ts'

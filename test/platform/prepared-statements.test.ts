@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Db, openDb } from '../../src/platform/db.ts'
+import { type Db, openDb } from '../../src/platform/database/db.ts'
 import { openWorld, type World } from '../world.ts'
 
 type Tables = { 'public.thing': { id: number; name: string } }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startQueueWorker } from '../../src/platform/queue-worker.ts'
+import { startQueueWorker } from '../../src/platform/queue/queue-worker.ts'
 import { openProxy } from '../chaos/proxy.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { openDb, openPool } from '../../src/platform/db.ts'
-import { startQueueWorker } from '../../src/platform/queue-worker.ts'
+import { openDb, openPool } from '../../src/platform/database/db.ts'
+import { startQueueWorker } from '../../src/platform/queue/queue-worker.ts'
 
 /**
  * A worker process for the queue's tests, to be killed and stopped from outside. `test.deed` notes that it began, takes

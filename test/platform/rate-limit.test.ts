@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openPool } from '../../src/platform/db.ts'
-import { openRateLimiter } from '../../src/platform/rate-limit.ts'
+import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
+import { openPool } from '../../src/platform/database/db.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openPool } from '../../src/platform/db.ts'
-import { releasingOnce } from '../../src/platform/queue-worker.ts'
+import { openPool } from '../../src/platform/database/db.ts'
+import { releasingOnce } from '../../src/platform/queue/queue-worker.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
 let url: string

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { grantsFor } from '../../src/platform/database/grants.ts'
+import { migrate } from '../../src/platform/database/migrate.ts'
 import { isRoot, ownerOf, runAs } from '../../src/platform/embedded-postgres/account.ts'
 import { findPlatformPackage, prepareBinaries } from '../../src/platform/embedded-postgres/binaries.ts'
 import {
@@ -10,9 +12,7 @@ import {
   openEmbeddedPostgres,
 } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
 import { findMaker, giveTo } from '../../src/platform/embedded-postgres/own-account.ts'
-import { grantsFor } from '../../src/platform/grants.ts'
-import { migrate } from '../../src/platform/migrate.ts'
-import { migrateQueue } from '../../src/platform/queue.ts'
+import { migrateQueue } from '../../src/platform/queue/queue.ts'
 import { openWorld, type World } from '../world.ts'
 
 let dataDir: string

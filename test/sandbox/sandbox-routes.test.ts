@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openAccess, type Scope, scopes } from '../../src/platform/access.ts'
+import { openAccess, type Scope, scopes } from '../../src/platform/access/access.ts'
+import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
+import { newToken } from '../../src/platform/access/token.ts'
+import { insertToken } from '../../src/platform/access/token-rows.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
-import { openRateLimiter } from '../../src/platform/rate-limit.ts'
-import { newToken } from '../../src/platform/token.ts'
-import { insertToken } from '../../src/platform/token-rows.ts'
 import { sandboxRoutes } from '../../src/sandbox-routes.ts'
 import { openProviderWorld, type ProviderWorld } from './open-provider.ts'
 

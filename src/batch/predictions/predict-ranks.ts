@@ -1,5 +1,15 @@
 import { invariant } from '../../platform/invariant.ts'
 import type { BatchApp } from '../app.ts'
+import {
+  columnOf,
+  featureNames,
+  featuresOf,
+  gatherSurroundings,
+  type Surroundings,
+} from '../dataset/features.ts'
+import { dayName } from '../dataset/history.ts'
+import { type HistoryPart, withHistoryInParts } from '../dataset/history-rows.ts'
+import { type NaiveRule, naiveRules, signOf } from '../learning/rivals.ts'
 import { loadModel } from '../models/artifact.ts'
 import { explain, type Reasons } from '../models/explain.ts'
 import { classes, type RegisteredModel } from '../models/manifest.ts'
@@ -9,16 +19,6 @@ import { findActive } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
 import { threadScript, workInThread } from '../runs/work-in-thread.ts'
 import { workRun } from '../runs/work-run.ts'
-import {
-  columnOf,
-  featureNames,
-  featuresOf,
-  gatherSurroundings,
-  type Surroundings,
-} from '../training/features.ts'
-import { dayName } from '../training/history.ts'
-import { type HistoryPart, withHistoryInParts } from '../training/history-rows.ts'
-import { type NaiveRule, naiveRules, signOf } from '../training/rivals.ts'
 import { type NewPrediction, type Reason, storePredictions } from './prediction-rows.ts'
 import { forgetOldPredictions, type ScoringApp, scorePastPredictions } from './score-past-predictions.ts'
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { BatchDb, BatchTx } from '../app.ts'
+import type { SeriesName } from '../dataset/history.ts'
 import type { ClassName, Manifest } from '../models/manifest.ts'
-import type { SeriesName } from '../training/history.ts'
 
 type SeriesParts = Pick<SeriesName, 'engine' | 'device' | 'location'>
 

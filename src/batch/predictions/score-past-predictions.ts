@@ -1,9 +1,9 @@
 import type { BatchApp } from '../app.ts'
+import { dayName, dayOrdinal, type History, type SeriesName } from '../dataset/history.ts'
+import type { HistoryPart } from '../dataset/history-rows.ts'
+import { moveOf } from '../dataset/label.ts'
+import { rowLoss } from '../learning/loss.ts'
 import { classes, type Manifest } from '../models/manifest.ts'
-import { dayName, dayOrdinal, type History, type SeriesName } from '../training/history.ts'
-import type { HistoryPart } from '../training/history-rows.ts'
-import { moveOf } from '../training/label.ts'
-import { rowLoss } from '../training/loss.ts'
 import {
   forgetPredictions,
   listOpenPredictions,

@@ -1,4 +1,4 @@
-import { openDb, openPool } from '../../platform/db.ts'
+import { openDb, openPool } from '../../platform/database/db.ts'
 import { answerFromThread } from '../runs/work-in-thread.ts'
 import { fenceOfRun } from '../runs/work-run.ts'
 import { type ScoringWork, scoreAll } from './predict-ranks.ts'

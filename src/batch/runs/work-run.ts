@@ -1,5 +1,5 @@
-import { isDatabaseUnavailable } from '../../platform/database-errors.ts'
-import { StaleWorker } from '../../platform/worker-lease.ts'
+import { isDatabaseUnavailable } from '../../platform/database/database-errors.ts'
+import { StaleWorker } from '../../platform/queue/worker-lease.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { RunFailed } from './run.ts'
 import { endRun, giveRunBack, lockRun, type RunEnd, renewRun, takeRun } from './run-rows.ts'

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import { readFixture } from '../../../test/fixtures/rank-classifier/read.ts'
+import { sliceExamples } from '../dataset/examples.ts'
+import { trainBooster } from '../learning/gbdt.ts'
+import { trainSoftmax } from '../learning/softmax.ts'
 import { addContributions, explain, withExpectations } from '../models/explain.ts'
 import { type Model, predictScores } from '../models/model.ts'
 import { decodeModel, encodeModel } from '../models/model-codec.ts'
-import { sliceExamples } from './examples.ts'
-import { trainBooster } from './gbdt.ts'
 import { classSharesOf } from './ladder-plan.ts'
-import { trainSoftmax } from './softmax.ts'
 
 const examples = sliceExamples(readFixture('train'), 0, 1500)
 const few = sliceExamples(examples, 0, 40)

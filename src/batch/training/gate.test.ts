@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import type { PairedDifference } from '../learning/metrics.ts'
 import { calibrationLimit, type Evidence, judge, type Losses } from './gate.ts'
-import type { PairedDifference } from './metrics.ts'
 
 /** A candidate against rivals at 1.09375 and 1.078125, which floating point writes exactly. */
 const losses = (candidate: number, examples = 4000): Losses => ({

@@ -1,4 +1,4 @@
-import type { PairedDifference } from './metrics.ts'
+import type { PairedDifference } from '../learning/metrics.ts'
 
 /** Whether a candidate may become the active model, and why. */
 export type Verdict = {

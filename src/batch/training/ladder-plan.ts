@@ -1,9 +1,9 @@
+import { type Examples, rollingSplits, type TimeSplit, thinDays } from '../dataset/examples.ts'
+import { fitTemperature, goldenSection, lossOfScores, temper } from '../learning/calibration.ts'
+import { type BoosterSettings, growTogether, logShares, openBooster } from '../learning/gbdt.ts'
+import { createDesign, fitSoftmax, trainSoftmax } from '../learning/softmax.ts'
+import { partOf, type Watch } from '../learning/watch.ts'
 import { type Model, predictScores } from '../models/model.ts'
-import { fitTemperature, goldenSection, lossOfScores, temper } from './calibration.ts'
-import { type Examples, rollingSplits, type TimeSplit, thinDays } from './examples.ts'
-import { type BoosterSettings, growTogether, logShares, openBooster } from './gbdt.ts'
-import { createDesign, fitSoftmax, trainSoftmax } from './softmax.ts'
-import { partOf, type Watch } from './watch.ts'
 
 export type RungName = 'prior' | 'softmax' | 'gbdt' | 'blend'
 

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { HORIZON_DAYS, readFixture } from '../../../test/fixtures/rank-classifier/read.ts'
+import { type Examples, sliceExamples } from '../dataset/examples.ts'
+import { logLoss } from '../learning/metrics.ts'
+import { createRandom } from '../learning/random.ts'
+import { TrainingStopped } from '../learning/watch.ts'
 import { predict } from '../models/model.ts'
 import { encodeModel } from '../models/model-codec.ts'
-import { type Examples, sliceExamples } from './examples.ts'
 import { type Climb, climbLadder, type LadderOptions, type RungWork, trainRungOf } from './ladder.ts'
-import { logLoss } from './metrics.ts'
-import { createRandom } from './random.ts'
-import { TrainingStopped } from './watch.ts'
 
 const train = readFixture('train')
 const options = { classes: 3, horizonDays: HORIZON_DAYS, seed: 1 }

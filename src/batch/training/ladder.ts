@@ -1,6 +1,8 @@
+import { countClasses, type Examples, holdOut } from '../dataset/examples.ts'
+import { growAlone, openBooster } from '../learning/gbdt.ts'
+import { type Metrics, measure } from '../learning/metrics.ts'
+import { forwardOnly, partOf, type Watch } from '../learning/watch.ts'
 import { type Model, predict, predictScores, softmaxRows } from '../models/model.ts'
-import { countClasses, type Examples, holdOut } from './examples.ts'
-import { growAlone, openBooster } from './gbdt.ts'
 import {
   boosterSettings,
   classSharesOf,
@@ -10,8 +12,6 @@ import {
   type RungName,
   trainRegression,
 } from './ladder-plan.ts'
-import { type Metrics, measure } from './metrics.ts'
-import { forwardOnly, partOf, type Watch } from './watch.ts'
 
 export type Climb =
   | { kind: 'insufficient_labels' }

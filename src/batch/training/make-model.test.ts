@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { historyOf, type SmallRank } from '../../../test/batch/small-history.ts'
-import type { History } from './history.ts'
+import type { History } from '../dataset/history.ts'
+import { createRandom, type Random } from '../learning/random.ts'
 import { type MakeRequest, makeModel } from './make-model.ts'
-import { createRandom, type Random } from './random.ts'
 
 const request: MakeRequest = {
   seed: 1,

@@ -1,4 +1,18 @@
 import { release } from '../../platform/release.ts'
+import { type Examples, holdOut, sliceExamples } from '../dataset/examples.ts'
+import { daysKept, examplesOf, featureNames, horizonOfHistory } from '../dataset/features.ts'
+import { calendarOf, dayName, type History, spanOf } from '../dataset/history.ts'
+import { leastPlaces, leastShare, medianDaysFor } from '../dataset/label.ts'
+import {
+  logLoss,
+  type Metrics,
+  measure,
+  type PairedDifference,
+  pairedBootstrap,
+  rowLosses,
+} from '../learning/metrics.ts'
+import { meetRivals, naiveRuleNames, type RivalLosses, rankedOnly, sharesOf } from '../learning/rivals.ts'
+import type { Watch } from '../learning/watch.ts'
 import { withExpectations } from '../models/explain.ts'
 import {
   classes,
@@ -11,23 +25,9 @@ import {
 } from '../models/manifest.ts'
 import { type Model, predict } from '../models/model.ts'
 import { artifactFormat, decodeModel, encodeModel, sha256Of } from '../models/model-codec.ts'
-import { type Examples, holdOut, sliceExamples } from './examples.ts'
-import { daysKept, examplesOf, featureNames, horizonOfHistory } from './features.ts'
 import { calibrationLimit, judge, type Verdict } from './gate.ts'
-import { calendarOf, dayName, type History, spanOf } from './history.ts'
-import { leastPlaces, leastShare, medianDaysFor } from './label.ts'
 import { type Climb, climbLadder, type LadderOptions } from './ladder.ts'
 import { classSharesOf, type LadderPlan, type RungName } from './ladder-plan.ts'
-import {
-  logLoss,
-  type Metrics,
-  measure,
-  type PairedDifference,
-  pairedBootstrap,
-  rowLosses,
-} from './metrics.ts'
-import { meetRivals, naiveRuleNames, type RivalLosses, rankedOnly, sharesOf } from './rivals.ts'
-import type { Watch } from './watch.ts'
 
 export type MakeRequest = {
   seed: number

@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readFixture } from '../../../test/fixtures/rank-classifier/read.ts'
+import { sliceExamples } from '../dataset/examples.ts'
+import { trainBooster } from '../learning/gbdt.ts'
+import { trainSoftmax } from '../learning/softmax.ts'
 import { type Boosted, type Model, predict } from '../models/model.ts'
 import { CorruptModel, decodeModel, encodeModel } from '../models/model-codec.ts'
-import { sliceExamples } from './examples.ts'
-import { trainBooster } from './gbdt.ts'
 import { classSharesOf } from './ladder-plan.ts'
-import { trainSoftmax } from './softmax.ts'
 
 const examples = sliceExamples(readFixture('train'), 0, 1500)
 const shape = { classes: 3, features: 20 }

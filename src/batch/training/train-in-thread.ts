@@ -1,5 +1,5 @@
+import { buffersOf, type History } from '../dataset/history.ts'
 import { type ThreadOptions, threadScript, workInThread } from '../runs/work-in-thread.ts'
-import { buffersOf, type History } from './history.ts'
 import type { Made, MakeRequest } from './make-model.ts'
 
 export type TrainingWork = { history: History; request: MakeRequest }

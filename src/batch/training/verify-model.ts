@@ -1,9 +1,9 @@
 import { release } from '../../platform/release.ts'
 import type { BatchApp } from '../app.ts'
+import { featureNames } from '../dataset/features.ts'
+import { readHistory } from '../dataset/history-rows.ts'
 import { findModel } from '../models/model-rows.ts'
 import { refuse } from '../refusals.ts'
-import { featureNames } from './features.ts'
-import { readHistory } from './history-rows.ts'
 import { trainInThread } from './train-in-thread.ts'
 
 export type Verification = {

@@ -1,4 +1,4 @@
-import type { Vault } from '../../platform/vault.ts'
+import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Language } from '../seller.ts'
 

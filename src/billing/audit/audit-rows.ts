@@ -1,6 +1,12 @@
 import type { BillingDb } from '../app.ts'
 
-export { type Actor, auditInsert, insertAudit, type NewAudit, noteRead } from '../../platform/audit-rows.ts'
+export {
+  type Actor,
+  auditInsert,
+  insertAudit,
+  type NewAudit,
+  noteRead,
+} from '../../platform/access/audit-rows.ts'
 
 export type AuditEntry = { readonly at: Date; readonly actor: string; readonly action: string }
 

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { Vault } from '../../platform/vault.ts'
+import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Card } from '../providers/port.ts'
 import type { MethodInUse } from './payment.ts'

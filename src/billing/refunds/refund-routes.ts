@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { mayTouch } from '../../platform/access.ts'
+import { mayTouch } from '../../platform/access/access.ts'
 import { answerOnce } from '../../platform/http/answer-once.ts'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { noteOf } from '../../platform/http/fields.ts'

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
-import { enqueue } from '../../platform/queue.ts'
+import { enqueue } from '../../platform/queue/queue.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency, Money } from '../money.ts'
 import { insertRefund } from './refund-rows.ts'

@@ -1,5 +1,5 @@
 import type { BillingApp } from '../app.ts'
-import { type ProviderVerdict, settleFromProvider } from '../subscriptions/settle-from-provider.ts'
+import { type ProviderVerdict, settleFromProvider } from '../collection/settle-from-provider.ts'
 import { endWebhooks, settleKnown, takeWaiting, type WaitingWebhook, type WebhookEnd } from './inbox-rows.ts'
 import { mostTries, retryAfterSeconds } from './webhook.ts'
 

@@ -1,7 +1,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Access, isBoundToAll, mayUse, requireAccount, requireWorkspace, type Scope } from '../access.ts'
+import {
+  type Access,
+  isBoundToAll,
+  mayUse,
+  requireAccount,
+  requireWorkspace,
+  type Scope,
+} from '../access/access.ts'
+import { quota, type RateLimiter, type Verdict, windowSeconds } from '../access/rate-limit.ts'
 import { callerIdPattern } from '../id.ts'
-import { quota, type RateLimiter, type Verdict, windowSeconds } from '../rate-limit.ts'
 import { type Refusal, refuse } from '../refusal.ts'
 
 /**

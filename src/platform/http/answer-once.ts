@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { isDatabaseUnavailable, isRefusedByServer } from '../database-errors.ts'
-import type { Db, Tx } from '../db.ts'
+import { isDatabaseUnavailable, isRefusedByServer } from '../database/database-errors.ts'
+import type { Db, Tx } from '../database/db.ts'
 import {
   type Answer,
   answerErased,
@@ -15,7 +15,7 @@ import {
   readKey,
 } from '../idempotency.ts'
 import { Refusal } from '../refusal.ts'
-import type { Vault } from '../vault.ts'
+import type { Vault } from '../vault/vault.ts'
 import { envelope, errorAnswer } from './answers.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
 

@@ -10,11 +10,11 @@ import fastify, {
   type RawServerDefault,
   type RouteOptions,
 } from 'fastify'
-import type { Access, AccessPolicy, Principal } from '../access.ts'
-import { type DatabaseTrouble, troubleOf } from '../database-errors.ts'
-import { mayHaveWritten } from '../db.ts'
+import type { Access, AccessPolicy, Principal } from '../access/access.ts'
+import type { RateLimiter } from '../access/rate-limit.ts'
+import { type DatabaseTrouble, troubleOf } from '../database/database-errors.ts'
+import { mayHaveWritten } from '../database/db.ts'
 import { newId } from '../id.ts'
-import type { RateLimiter } from '../rate-limit.ts'
 import { Refusal, refuse } from '../refusal.ts'
 import { countUnparsable, openDoorkeeper } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'

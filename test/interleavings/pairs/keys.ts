@@ -3,7 +3,7 @@ import { findContact } from '../../../src/billing/accounts/account-rows.ts'
 import { saveAccount } from '../../../src/billing/accounts/save-account.ts'
 import type { BillingApp } from '../../../src/billing/app.ts'
 import { reseal } from '../../../src/billing/reseal.ts'
-import { openVault, type Vault } from '../../../src/platform/vault.ts'
+import { openVault, type Vault } from '../../../src/platform/vault/vault.ts'
 import { type Pair, unless } from '../pair.ts'
 
 const fresh = openVault([{ version: 2, key: randomBytes(32) }])

@@ -1,12 +1,12 @@
 import type { EventEmitter } from 'node:events'
-import { takeUpPayment } from '../../../src/billing/subscriptions/take-up-payments.ts'
-import { openRateLimiter, quota, type Verdict } from '../../../src/platform/rate-limit.ts'
+import { takeUpPayment } from '../../../src/billing/collection/resolve-open-payments.ts'
+import { openRateLimiter, quota, type Verdict } from '../../../src/platform/access/rate-limit.ts'
 import {
   freeDeadWorkers,
   openLease,
   StaleWorker,
   type WorkerLease,
-} from '../../../src/platform/worker-lease.ts'
+} from '../../../src/platform/queue/worker-lease.ts'
 import { answerOf, type Pair, unless } from '../pair.ts'
 import type { Run } from '../run-order.ts'
 import type { Actor, Stage } from '../stage.ts'

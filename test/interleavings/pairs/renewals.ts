@@ -1,11 +1,11 @@
 import type { BillingApp } from '../../../src/billing/app.ts'
-import { beginCancel, finishCancel } from '../../../src/billing/subscriptions/cancel-subscription.ts'
+import { retryDueInvoices } from '../../../src/billing/collection/retry-due-invoices.ts'
+import { beginCancel, finishCancel } from '../../../src/billing/lifecycle/cancel-subscription.ts'
 import {
   beginMethodChange,
   finishMethodChange,
-} from '../../../src/billing/subscriptions/change-payment-method.ts'
-import { renewDueSubscriptions } from '../../../src/billing/subscriptions/renew-due-subscriptions.ts'
-import { retryDueInvoices } from '../../../src/billing/subscriptions/retry-due-invoices.ts'
+} from '../../../src/billing/lifecycle/change-payment-method.ts'
+import { renewDueSubscriptions } from '../../../src/billing/lifecycle/renew-due-subscriptions.ts'
 import type { Subscription } from '../../../src/billing/subscriptions/subscription.ts'
 import type { Facts } from '../invariants.ts'
 import { endsOf, type Pair, unless } from '../pair.ts'

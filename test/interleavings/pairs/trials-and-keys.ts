@@ -1,4 +1,4 @@
-import { grantTrial } from '../../../src/billing/subscriptions/grant-trial.ts'
+import { grantTrial } from '../../../src/billing/lifecycle/grant-trial.ts'
 import { endsOf, type Pair, unless } from '../pair.ts'
 import type { Run } from '../run-order.ts'
 import type { Begun } from '../stage.ts'

@@ -1,4 +1,4 @@
-import type { Subscribed } from '../../../src/billing/subscriptions/subscribe.ts'
+import type { Subscribed } from '../../../src/billing/lifecycle/subscribe.ts'
 import type { Subscription } from '../../../src/billing/subscriptions/subscription.ts'
 import { openInbox } from '../../../src/billing/webhooks/inbox-rows.ts'
 import { processWebhooks } from '../../../src/billing/webhooks/process-webhook.ts'

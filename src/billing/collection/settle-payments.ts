@@ -1,0 +1,334 @@
+import { sql } from 'kysely'
+import { enqueue } from '../../platform/queue/queue.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { eventInsert, insertEvents, type NewEvent } from '../events/event-rows.ts'
+import type { InvoiceStatus } from '../invoices/invoice.ts'
+import { closeInvoice, listOwed, paidUpdate, scheduleDunning } from '../invoices/invoice-rows.ts'
+import { postingCtes, postTransfers } from '../ledger/ledger-rows.ts'
+import type { Currency } from '../money.ts'
+import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
+import { lookAgainAfterMs, nextCheck } from '../payments/doubt.ts'
+import type { Attempt, FailureCode, PaymentNews } from '../payments/payment.ts'
+import { dropMethod, keptUpdate, wakeCards } from '../payments/payment-method-rows.ts'
+import {
+  markFailed,
+  markSucceeded,
+  markUnknown,
+  markUnsent,
+  succeededUpdate,
+} from '../payments/payment-rows.ts'
+import type { Card } from '../providers/port.ts'
+import { insertRefund } from '../refunds/refund-rows.ts'
+import { endSubscription } from '../subscriptions/end-subscription.ts'
+import { afterFailure, type SubscriptionStatus, statusAfterPaid } from '../subscriptions/subscription.ts'
+import { lockSubscriptionsOf } from '../subscriptions/subscription-rows.ts'
+
+/** An attempt and what became of it. `fresh`: nothing had been sent for it before. */
+export type Settling = { readonly attempt: Attempt; readonly news: PaymentNews; readonly fresh: boolean }
+
+/** Records outcomes, each once, with everything that follows from it. Many are recorded in one transaction. */
+export async function settlePayments(app: BillingApp, settlings: readonly Settling[]): Promise<void> {
+  const now = app.clock()
+  for (const settling of settlings) {
+    const { kind } = settling.news.outcome
+    if (kind === 'unknown' || kind === 'not_sent') await recordDoubt(app, settling, now)
+  }
+  let rest = settlings.map(({ news }) => news).filter(isDecided)
+  const subscriptionOf = new Map(settlings.map(({ attempt }) => [attempt.paymentId, attempt.subscriptionId]))
+  while (rest.length > 0) {
+    // One outcome per subscription at a time: the second depends on where the first leaves it.
+    const seen = new Set<string | undefined>()
+    const together = rest.filter(({ paymentId }) => {
+      const subscriptionId = subscriptionOf.get(paymentId)
+      if (seen.has(subscriptionId)) return false
+      seen.add(subscriptionId)
+      return true
+    })
+    rest = rest.filter((news) => !together.includes(news))
+    await app.db.transaction().execute(async (tx) => {
+      await app.fence(tx)
+      await settleDecided(app, tx, together, now)
+    })
+  }
+}
+
+type Decided = {
+  readonly paymentId: string
+  readonly outcome: Extract<PaymentNews['outcome'], { kind: 'paid' | 'failed' }>
+}
+
+function isDecided(news: PaymentNews): news is Decided {
+  return news.outcome.kind === 'paid' || news.outcome.kind === 'failed'
+}
+
+/** No answer, or nothing sent: the attempt waits, and its next look is set. */
+async function recordDoubt(app: BillingApp, { attempt, news, fresh }: Settling, now: Date): Promise<void> {
+  await app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    if (news.outcome.kind === 'not_sent' && fresh) {
+      return markUnsent(tx, attempt.paymentId, lookAgainAfterMs(attempt.looks + 1))
+    }
+    if (news.outcome.kind === 'unknown' && news.outcome.alarm) {
+      await raiseContradiction(tx, news.outcome.alarm, attempt.paymentId, now)
+    }
+    const isNew = await markUnknown(tx, attempt.paymentId, {
+      lookAfterMs: lookAgainAfterMs(attempt.looks),
+      unanswered: !(news.outcome.kind === 'unknown' && news.outcome.answered),
+      checkAt: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
+    })
+    if (isNew) await insertEvents(tx, now, [eventOf('payment.unknown', attempt)])
+  })
+}
+
+/** Everything an outcome depends on, read under the lock of its subscription. */
+type Standing = {
+  readonly paymentId: string
+  readonly paymentStatus: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  readonly methodId: string
+  readonly methodPending: boolean
+  /** Which card it is can already be shown. */
+  readonly methodDescribed: boolean
+  readonly amount: bigint
+  readonly currency: Currency
+  readonly invoiceId: string
+  readonly invoiceStatus: InvoiceStatus
+  /** Held invoices are an operator's business: their failures start no dunning. */
+  readonly held: boolean
+  readonly firstFailedAt: Date | null
+  readonly dunning: 'retry' | 'give_up' | null
+  readonly subscriptionId: string
+  readonly accountId: string
+  readonly status: SubscriptionStatus
+  readonly ownMethodId: string | null
+  readonly timeZone: string
+  readonly owesMore: boolean
+}
+
+/** The step inside: locks, reads where everything stands, and writes what follows. */
+export async function settleDecided(
+  app: BillingApp,
+  tx: BillingTx,
+  news: readonly Decided[],
+  now: Date,
+): Promise<void> {
+  const ids = news.map(({ paymentId }) => paymentId)
+  await lockSubscriptionsOf(tx, ids)
+  const standings = new Map((await readStandings(tx, ids)).map((one) => [one.paymentId, one]))
+
+  const inDoubt = [...standings.values()].filter(({ paymentStatus }) => paymentStatus === 'unknown')
+  await wakeCards(
+    tx,
+    inDoubt.map((one) => one.subscriptionId),
+  )
+  await clearContradictions(
+    tx,
+    inDoubt.map((one) => one.paymentId),
+  )
+
+  const paid: Paid[] = []
+  for (const { paymentId, outcome } of news) {
+    const standing = standings.get(paymentId)
+    if (!standing || standing.paymentStatus === 'succeeded') continue
+    const isOpen = standing.paymentStatus === 'sending' || standing.paymentStatus === 'unknown'
+    if (outcome.kind === 'failed') {
+      if (isOpen) await settleFailed(app, tx, standing, outcome.code, now)
+    } else if (isOpen && standing.invoiceStatus === 'open') {
+      paid.push({ standing, providerId: outcome.providerId, card: outcome.card })
+    } else {
+      await settleStray(tx, standing, outcome.providerId, now)
+    }
+  }
+  await settlePaid(tx, paid, now)
+}
+
+type Paid = { readonly standing: Standing; readonly providerId: string; readonly card: Card | null }
+
+async function readStandings(tx: BillingTx, paymentIds: readonly string[]): Promise<Standing[]> {
+  const found = await sql<Standing>`
+    select p.id as "paymentId", p.status as "paymentStatus", p.payment_method_id as "methodId",
+      m.state = 'pending' as "methodPending", m.last4 is not null as "methodDescribed", p.amount, p.currency,
+      i.id as "invoiceId", i.status as "invoiceStatus", i.hold is not null as held, i.first_failed_at as "firstFailedAt", i.dunning,
+      s.id as "subscriptionId", s.account_id as "accountId", s.status, s.payment_method_id as "ownMethodId",
+      s.time_zone as "timeZone",
+      s.status = 'past_due' and exists (
+        select from billing.invoice o
+        where o.subscription_id = s.id and o.id <> i.id and o.status = 'open' and o.first_failed_at is not null
+      ) as "owesMore"
+    from billing.payment p
+    join billing.invoice i on i.id = p.invoice_id
+    join billing.subscription s on s.id = p.subscription_id
+    join billing.payment_method m on m.id = p.payment_method_id
+    where p.id = any (${[...paymentIds]})`.execute(tx)
+  return found.rows
+}
+
+/** Payment, invoice, card, ledger, subscription and events of many, in one statement. */
+async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Promise<void> {
+  if (paid.length === 0) return
+  const moves = paid.map(({ standing }) => ({
+    standing,
+    status: statusAfterPaid(standing.status, standing.owesMore),
+    // Only an offered card takes the place of another; one that was replaced while it paid does not come back.
+    newCard:
+      standing.methodPending && standing.methodId !== standing.ownMethodId && standing.status !== 'canceled',
+  }))
+  const moved = moves.filter(({ standing, status, newCard }) => newCard || status !== standing.status)
+  const taken = paid.map(({ standing, providerId }) => ({
+    paymentId: standing.paymentId,
+    providerId,
+    stray: false,
+  }))
+  const kept = paid
+    .filter(({ standing, card }) => standing.methodPending || (card && !standing.methodDescribed))
+    .map(({ standing, card }) => ({
+      methodId: standing.methodId,
+      card: standing.methodDescribed ? null : card,
+    }))
+  const transfers = paid.map(({ standing }) => ({
+    cause: `payment:${standing.paymentId}`,
+    accountId: standing.accountId,
+    amount: { minor: standing.amount, currency: standing.currency },
+    from: 'revenue' as const,
+    to: 'provider' as const,
+  }))
+  await sql`
+    with taken as (${succeededUpdate(now, taken)}),
+    invoiced as (${paidUpdate(
+      now,
+      paid.map(({ standing }) => standing.invoiceId),
+    )}),
+    kept as (${keptUpdate(kept)}),
+    ${postingCtes(now, transfers)},
+    noted as (${eventInsert(now, moves.flatMap(paidEvents))})
+    -- A renewal that is paid leaves its subscription as it is; a first, recovering or newly carded one moves.
+    update billing.subscription s
+    set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
+    from unnest(
+      ${moved.map(({ standing }) => standing.subscriptionId)}::text[],
+      ${moved.map(({ status }) => status)}::text[],
+      ${moved.map(({ standing, newCard }) => (newCard ? standing.methodId : null))}::text[]
+    ) as g (id, status, method_id)
+    where s.id = g.id`.execute(tx)
+  for (const { standing, newCard } of moves)
+    if (newCard) await reviveRetries(tx, standing.subscriptionId, now)
+}
+
+function paidEvents(move: { standing: Standing; status: SubscriptionStatus; newCard: boolean }): NewEvent[] {
+  const { standing, status, newCard } = move
+  const arrived = standing.status === 'incomplete' ? 'subscription.activated' : 'subscription.recovered'
+  return [
+    eventOf('invoice.paid', standing),
+    ...(newCard ? [eventOf('payment_method.changed', standing)] : []),
+    ...(status !== standing.status ? [eventOf(arrived, standing)] : []),
+  ]
+}
+
+async function updateSubscription(
+  tx: BillingTx,
+  subscriptionId: string,
+  status: SubscriptionStatus,
+  methodId: string | null,
+): Promise<void> {
+  await tx
+    .updateTable('billing.subscription')
+    .set({ status, ...(methodId !== null && { payment_method_id: methodId }) })
+    .where('id', '=', subscriptionId)
+    .execute()
+}
+
+/** What else is owed was given up with the old card; the new one has not been tried. */
+async function reviveRetries(tx: BillingTx, subscriptionId: string, now: Date): Promise<void> {
+  await tx
+    .updateTable('billing.invoice')
+    .set({ dunning: 'retry', due_at: now })
+    .where('subscription_id', '=', subscriptionId)
+    .where('status', '=', 'open')
+    .where('due_at', 'is not', null)
+    .execute()
+}
+
+async function settleFailed(
+  app: BillingApp,
+  tx: BillingTx,
+  standing: Standing,
+  code: FailureCode,
+  now: Date,
+): Promise<void> {
+  const { paymentId, invoiceId, subscriptionId } = standing
+  await markFailed(tx, now, paymentId, code)
+  const events: NewEvent[] = [eventOf('payment.failed', standing, code)]
+  const ownCard = standing.methodId === standing.ownMethodId
+  if (standing.methodPending) await dropMethod(tx, standing.methodId, code)
+  if (standing.methodPending && !ownCard) events.push(eventOf('payment_method.dropped', standing, code))
+
+  if (standing.invoiceStatus === 'open' && !standing.held) {
+    const verdict = afterFailure({ ...standing, code, ownCard }, now, app.terms.dunningDays)
+    if (verdict.kind === 'ends') {
+      events.push(eventOf(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', standing))
+      for (const owed of await closeOwed(tx, subscriptionId, invoiceId, verdict.invoice))
+        events.push({ ...eventOf('invoice.uncollectible', standing), data: { invoice_id: owed } })
+      await insertEvents(tx, now, events)
+      await endSubscription(tx, subscriptionId, { code: verdict.cancelCode, at: now, now })
+      return
+    }
+    await scheduleDunning(tx, invoiceId, verdict.firstFailedAt, verdict.step)
+    if (standing.status !== 'past_due') {
+      await updateSubscription(tx, subscriptionId, 'past_due', null)
+      events.push(eventOf('subscription.past_due', standing))
+    }
+  }
+  await insertEvents(tx, now, events)
+}
+
+/** Closes the invoice that failed and with it whatever else is owed; says which others those were. */
+async function closeOwed(
+  tx: BillingTx,
+  subscriptionId: string,
+  invoiceId: string,
+  status: 'void' | 'uncollectible',
+): Promise<string[]> {
+  await closeInvoice(tx, invoiceId, status)
+  const others = (await listOwed(tx, subscriptionId)).map((owed) => owed.invoiceId)
+  for (const other of others) await closeInvoice(tx, other, 'uncollectible')
+  return others
+}
+
+/** Money that pays for nothing: the invoice was withdrawn, or the attempt had been given up. It goes back in full. */
+async function settleStray(tx: BillingTx, standing: Standing, providerId: string, now: Date): Promise<void> {
+  const { paymentId, invoiceId, accountId } = standing
+  const amount = { minor: standing.amount, currency: standing.currency }
+  await markSucceeded(tx, now, [{ paymentId, providerId, stray: true }])
+  await postTransfers(tx, now, [
+    { cause: `payment:${paymentId}`, accountId, amount, from: 'unclaimed', to: 'provider' },
+  ])
+  const refund = {
+    paymentId,
+    invoiceId,
+    accountId,
+    amount,
+    reason: null,
+    note: null,
+    origin: 'stray',
+  } as const
+  const refundId = await insertRefund(tx, now, refund, 0)
+  if (standing.methodPending) await dropMethod(tx, standing.methodId, 'withdrawn')
+  await insertEvents(tx, now, [eventOf('payment.found_later', standing)])
+  await enqueue(tx, 'billing.send-refund', { refundId })
+}
+
+function eventOf(
+  type: NewEvent['type'],
+  about: Pick<Standing, 'paymentId' | 'invoiceId' | 'subscriptionId' | 'accountId'>,
+  code?: string,
+): NewEvent {
+  return {
+    type,
+    accountId: about.accountId,
+    subscriptionId: about.subscriptionId,
+    data: {
+      invoice_id: about.invoiceId,
+      payment_id: about.paymentId,
+      ...(code !== undefined && { code }),
+    },
+  }
+}

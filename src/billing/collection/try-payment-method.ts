@@ -1,0 +1,220 @@
+import { answerWithin } from '../answer-within.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { insertEvents } from '../events/event-rows.ts'
+import { keepBusy } from '../keep-busy.ts'
+import { chargeOrLook, readyMethod } from '../payments/charge-payment.ts'
+import type { Attempt } from '../payments/payment.ts'
+import {
+  describeMethod,
+  dropMethod,
+  findMethod,
+  keepMethod,
+  leaseLostMethods,
+  type StoredMethod,
+} from '../payments/payment-method-rows.ts'
+import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { findPlan } from '../plans/plan-rows.ts'
+import type { Card } from '../providers/port.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import { getSubscription, lockSubscription, termsOf } from '../subscriptions/subscription-rows.ts'
+import { workIsolated } from '../sweep-failures.ts'
+import { chargeRefusal } from './charge-refusal.ts'
+import { openAttempt } from './open-attempt.ts'
+import { takeUpPayment } from './resolve-open-payments.ts'
+import { settlePayments } from './settle-payments.ts'
+
+export type CardUsed = { readonly settled: boolean; readonly subscription: Subscription }
+
+/**
+ * Puts an offered card to use: on a trial for its end, on a running subscription in place of the old one, on a past due
+ * one by charging what is owed with it first. Safe to repeat; a card that was turned down is refused for its reason.
+ */
+export async function useCard(app: BillingApp, methodId: string): Promise<CardUsed> {
+  await answerWithin(app.terms.answerWithinMs, () => advanceCard(app, methodId))
+  const method = (await findMethod(app.db, methodId))!
+  if (method.state === 'dropped') throw chargeRefusal(method.failure)
+  const subscription = await getSubscription(app.db, method.subscriptionId)
+  return { settled: method.state === 'kept', subscription }
+}
+
+/** Goes on with cards whose request is gone. */
+export async function takeUpCards(app: BillingApp): Promise<number> {
+  return keepBusy({
+    most: 16,
+    stopping: app.stopping,
+    claim: (limit) => leaseLostMethods(app.db, sendingLeaseMs(app.terms), limit),
+    work: (methodId) => workIsolated(app, 'cards', methodId, () => advanceCard(app, methodId)),
+  })
+}
+
+async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
+  const method = await findMethod(app.db, methodId)
+  if (method?.state !== 'pending') return
+  const underWay = await findOpenAttempt(app, methodId)
+  if (underWay) return takeUpPayment(app, underWay)
+
+  const checked = await checkCard(app, method)
+  if (checked.kind === 'failed') {
+    // A process that is about to end asked nobody, which says nothing about the card: its lease runs out.
+    if (checked.code === 'provider_unavailable' && app.stopping?.aborted) return
+    return drop(app, methodId, checked.code)
+  }
+
+  const attempt = await app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    return applyCard(app, tx, method, checked.card)
+  })
+  if (!attempt) return
+  const news = await chargeOrLook(app, attempt)
+  const outcome =
+    news.outcome.kind === 'not_sent' && !app.stopping?.aborted
+      ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
+      : news.outcome
+  await settlePayments(app, [{ attempt, news: { ...news, outcome }, fresh: true }])
+}
+
+type Checked = { kind: 'usable'; card: Card | null } | { kind: 'failed'; code: string }
+
+/** A card that nobody charges now must at least be one: the provider says so, or it is not taken. */
+async function checkCard(app: BillingApp, method: StoredMethod): Promise<Checked> {
+  if (method.exchanged && method.described) return { kind: 'usable', card: null }
+  const ready = await readyMethod(app, method)
+  if (ready.kind === 'not_sent') return { kind: 'failed', code: 'provider_unavailable' }
+  if (ready.kind === 'failed') return ready
+  if (ready.card) return { kind: 'usable', card: ready.card }
+
+  const described = await app.provider.describe(ready.billingKey)
+  if (described.kind === 'valid') return { kind: 'usable', card: described.card }
+  return {
+    kind: 'failed',
+    code: described.kind === 'invalid' ? 'billing_key_invalid' : 'provider_unavailable',
+  }
+}
+
+/** Under the subscription's lock. Returns the attempt that must be charged before the card is kept, if any. */
+async function applyCard(
+  app: BillingApp,
+  tx: BillingTx,
+  method: StoredMethod,
+  card: Card | null,
+): Promise<Attempt | undefined> {
+  const now = app.clock()
+  const { methodId } = method
+  const subscription = (await lockSubscription(tx, method.subscriptionId))!
+  // Read again under the lock: a twin of this request may have used or dropped it meanwhile.
+  if ((await findMethod(tx, methodId))?.state !== 'pending') return undefined
+  if (card) await describeMethod(tx, methodId, card)
+  if (subscription.status === 'canceled') {
+    await dropMethod(tx, methodId, 'already_canceled')
+    return undefined
+  }
+  if (method.purpose === 'trial') {
+    if (subscription.status === 'trialing' && subscription.methodId === null) {
+      await convertTrial(tx, subscription, method, now)
+    } else {
+      await dropMethod(tx, methodId, 'subscription_exists')
+    }
+    return undefined
+  }
+  if (subscription.status === 'past_due') return chargeOwed(app, tx, method, now)
+  await replaceCard(tx, subscription, methodId, now)
+  return undefined
+}
+
+/** The trial's end stays, and with it the anchor; the plan may be another one, on its terms of now. */
+async function convertTrial(
+  tx: BillingTx,
+  subscription: Subscription,
+  { methodId, planId }: StoredMethod,
+  now: Date,
+): Promise<void> {
+  const plan = planId !== null && planId !== subscription.planId ? await findPlan(tx, planId) : undefined
+  await tx
+    .updateTable('billing.subscription')
+    .set({ payment_method_id: methodId, ...(plan && termsOf(plan)) })
+    .where('id', '=', subscription.subscriptionId)
+    .execute()
+  await keepMethod(tx, methodId)
+  await noteChange(tx, subscription, now)
+}
+
+async function replaceCard(
+  tx: BillingTx,
+  subscription: Subscription,
+  methodId: string,
+  now: Date,
+): Promise<void> {
+  await tx
+    .updateTable('billing.subscription')
+    .set({ payment_method_id: methodId })
+    .where('id', '=', subscription.subscriptionId)
+    .execute()
+  await keepMethod(tx, methodId)
+  await noteChange(tx, subscription, now)
+}
+
+async function noteChange(tx: BillingTx, subscription: Subscription, now: Date): Promise<void> {
+  const { accountId, subscriptionId } = subscription
+  await insertEvents(tx, now, [{ type: 'payment_method.changed', accountId, subscriptionId }])
+}
+
+/** The oldest invoice owed is charged with the new card. While another charge of it is in doubt, this one waits. */
+async function chargeOwed(
+  app: BillingApp,
+  tx: BillingTx,
+  method: StoredMethod,
+  now: Date,
+): Promise<Attempt | undefined> {
+  const owed = await tx
+    .selectFrom('billing.invoice as i')
+    .select((row) => [
+      'i.id',
+      row
+        .exists(
+          row
+            .selectFrom('billing.payment as p')
+            .select('p.id')
+            .whereRef('p.invoice_id', '=', 'i.id')
+            .where('p.status', 'in', ['sending', 'unknown']),
+        )
+        .as('in_doubt'),
+    ])
+    .where('i.subscription_id', '=', method.subscriptionId)
+    .where('i.status', '=', 'open')
+    .where('i.first_failed_at', 'is not', null)
+    .orderBy('i.id')
+    .limit(1)
+    .executeTakeFirst()
+  if (!owed || owed.in_doubt) {
+    await setLook(tx, method.methodId, retryDoubtMs)
+    return undefined
+  }
+  await setLook(tx, method.methodId, null)
+  return openAttempt(tx, now, owed.id, method, sendingLeaseMs(app.terms))
+}
+
+// The end of the doubt wakes the card; this is for the case that nobody does.
+const retryDoubtMs = 60_000
+
+/** When the sweep goes on with a pending card; null once an attempt carries it. */
+async function setLook(tx: BillingTx, methodId: string, afterMs: number | null): Promise<void> {
+  await tx
+    .updateTable('billing.payment_method')
+    .set({ look_at: afterMs === null ? null : realTimeIn(afterMs) })
+    .where('id', '=', methodId)
+    .execute()
+}
+
+async function drop(app: BillingApp, methodId: string, code: string): Promise<void> {
+  await app.db.transaction().execute((tx) => dropMethod(tx, methodId, code))
+}
+
+async function findOpenAttempt(app: BillingApp, methodId: string): Promise<string | undefined> {
+  const found = await app.db
+    .selectFrom('billing.payment')
+    .select('id')
+    .where('payment_method_id', '=', methodId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .executeTakeFirst()
+  return found?.id
+}

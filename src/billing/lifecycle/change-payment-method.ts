@@ -1,0 +1,54 @@
+import { newId } from '../../platform/id.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import { useCard } from '../collection/try-payment-method.ts'
+import { type GivenMethod, insertMethod } from '../payments/payment-method-rows.ts'
+import { sendingLeaseMs } from '../payments/payment-rows.ts'
+import { refuse } from '../refusals.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+
+export type MethodRequest = {
+  readonly subscriptionId: string
+  readonly method: GivenMethod
+  readonly actor: Actor
+  readonly mayTouch: (accountId: string) => boolean
+}
+
+/** Records the offer of another card. It is put to use in `finishMethodChange`, after this commits. */
+export async function beginMethodChange(
+  app: BillingApp,
+  tx: BillingTx,
+  request: MethodRequest,
+): Promise<string> {
+  const now = app.clock()
+  const subscription = await lockSubscription(tx, request.subscriptionId)
+  if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
+  if (subscription.status === 'canceled') throw refuse('already_canceled')
+  if (subscription.status === 'incomplete') throw refuse('payment_in_doubt')
+
+  const { accountId, subscriptionId } = subscription
+  const methodId = newId('pm_', now)
+  await insertMethod(tx, app.vault, {
+    methodId,
+    given: request.method,
+    accountId,
+    subscriptionId,
+    purpose: 'replacement',
+    planId: null,
+    leaseMs: sendingLeaseMs(app.terms),
+    now,
+  })
+  const action = 'subscription.change_payment_method'
+  await insertAudit(tx, { at: now, actor: request.actor, action, accountId, target: subscriptionId })
+  return methodId
+}
+
+/** 200 once the card is in use, 202 while the charge that decides it is in doubt. */
+export async function finishMethodChange(
+  app: BillingApp,
+  methodId: string,
+): Promise<{ status: 200 | 202; subscription: Subscription }> {
+  const { settled, subscription } = await useCard(app, methodId)
+  return { status: settled ? 200 : 202, subscription }
+}

@@ -1,0 +1,69 @@
+import { newId } from '../../platform/id.ts'
+import { ensureAccount } from '../accounts/account-rows.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import { insertEvents } from '../events/event-rows.ts'
+import { findPlan } from '../plans/plan-rows.ts'
+import { refuse } from '../refusals.ts'
+import { trialEnd } from '../subscriptions/period.ts'
+import { insertSubscription } from '../subscriptions/subscription-rows.ts'
+
+export type TrialRequest = { readonly accountId: string; readonly planId: string; readonly actor: Actor }
+
+/**
+ * Grants the one trial of an account. The grant is a row keyed by the account that nothing deletes; a refusal further
+ * down takes the whole transaction back, and with it the grant.
+ */
+export async function grantTrial(app: BillingApp, tx: BillingTx, request: TrialRequest): Promise<string> {
+  const now = app.clock()
+  const { accountId, planId } = request
+  const subscriptionId = newId('sub_', now)
+  const granted = await tx
+    .insertInto('billing.trial_grant')
+    .values({ account_id: accountId, subscription_id: subscriptionId, plan_id: planId, granted_at: now })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning('account_id')
+    .executeTakeFirst()
+  if (!granted) throw refuse('trial_already_used')
+
+  const plan = await findPlan(tx, planId)
+  if (!plan?.active) throw refuse('plan_not_found')
+  if (plan.trialDays === 0) throw refuse('plan_has_no_trial')
+
+  const timeZone = await ensureAccount(tx, accountId, app.terms.timeZone, now)
+  const endsAt = trialEnd(now, plan.trialDays, timeZone)
+  const subscription = await insertSubscription(
+    tx,
+    {
+      subscriptionId,
+      accountId,
+      timeZone,
+      status: 'trialing',
+      anchor: endsAt,
+      lastK: -1,
+      nextBillingAt: endsAt,
+      periodStart: now,
+      periodEnd: endsAt,
+      trialEndsAt: endsAt,
+      cancelAt: null,
+      canceledAt: null,
+      cancelCode: null,
+      cancelNote: null,
+      methodId: null,
+      createdAt: now,
+    },
+    plan,
+  )
+  if (!subscription) throw refuse('subscription_exists')
+  await insertAudit(tx, {
+    at: now,
+    actor: request.actor,
+    action: 'trial.grant',
+    accountId,
+    target: subscriptionId,
+  })
+  await insertEvents(tx, now, [
+    { type: 'subscription.trial_started', accountId, subscriptionId, data: { plan_id: planId } },
+  ])
+  return subscriptionId
+}

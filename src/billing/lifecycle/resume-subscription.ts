@@ -1,0 +1,35 @@
+import type { BillingApp, BillingTx } from '../app.ts'
+import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import { insertEvents } from '../events/event-rows.ts'
+import { refuse } from '../refusals.ts'
+import { statusAfterResume } from '../subscriptions/subscription.ts'
+import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+
+export type ResumeRequest = {
+  readonly subscriptionId: string
+  readonly actor: Actor
+  readonly mayTouch: (accountId: string) => boolean
+}
+
+/** Takes a cancellation back, as long as it has not been carried out. */
+export async function resumeSubscription(
+  app: BillingApp,
+  tx: BillingTx,
+  request: ResumeRequest,
+): Promise<string> {
+  const now = app.clock()
+  const subscription = await lockSubscription(tx, request.subscriptionId)
+  if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
+  if (subscription.status !== 'canceling') throw refuse('not_canceling')
+
+  const { accountId, subscriptionId } = subscription
+  await tx
+    .updateTable('billing.subscription')
+    .set({ status: statusAfterResume(subscription), cancel_at: null, cancel_code: null, cancel_note: null })
+    .where('id', '=', subscriptionId)
+    .execute()
+  const action = 'subscription.resume'
+  await insertAudit(tx, { at: now, actor: request.actor, action, accountId, target: subscriptionId })
+  await insertEvents(tx, now, [{ type: 'subscription.resumed', accountId, subscriptionId }])
+  return subscriptionId
+}

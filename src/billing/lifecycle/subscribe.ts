@@ -1,0 +1,209 @@
+import { newId } from '../../platform/id.ts'
+import type { Begun } from '../../platform/idempotency.ts'
+import {
+  type Contact,
+  ensureAccount,
+  findContact,
+  putContact,
+  unerase,
+  updateTimeZone,
+} from '../accounts/account-rows.ts'
+import { answerWithin } from '../answer-within.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { type Actor, auditInsert, insertAudit, type NewAudit } from '../audit/audit-rows.ts'
+import { chargeRefusal } from '../collection/charge-refusal.ts'
+import { takeUpPayment } from '../collection/resolve-open-payments.ts'
+import { settlePayments } from '../collection/settle-payments.ts'
+import { useCard } from '../collection/try-payment-method.ts'
+import { eventInsert, type NewEvent } from '../events/event-rows.ts'
+import { chargeOrLook } from '../payments/charge-payment.ts'
+import type { Attempt } from '../payments/payment.ts'
+import {
+  type GivenMethod,
+  insertMethod,
+  methodInsert,
+  type NewMethod,
+  sealMethod,
+} from '../payments/payment-method-rows.ts'
+import { sendingLeaseMs } from '../payments/payment-rows.ts'
+import { findPlan, type Plan } from '../plans/plan-rows.ts'
+import { refuse } from '../refusals.ts'
+import { period } from '../subscriptions/period.ts'
+import { openPeriods } from '../subscriptions/period-rows.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import { getCharged, insertSubscription, lockLiveSubscription } from '../subscriptions/subscription-rows.ts'
+
+export type SubscribeRequest = {
+  readonly accountId: string
+  readonly planId: string
+  readonly method: GivenMethod
+  readonly timeZone: string | undefined
+  readonly contact: Contact | undefined
+  readonly actor: Actor
+}
+
+export type Subscribed = { readonly status: 201 | 202; readonly subscription: Subscription }
+
+/**
+ * Starts a recurring subscription. `begin` writes the intent, in the transaction that claims the caller's key; `finish`
+ * takes the money, and continues whatever an earlier request left behind.
+ */
+export function subscribing(app: BillingApp, request: SubscribeRequest) {
+  // Only the request that wrote the attempt holds its lease and may send it without asking.
+  let own: Attempt | undefined
+  return {
+    async begin(tx: BillingTx): Promise<Begun> {
+      const { attempt, ...begun } = await beginSubscription(app, tx, request)
+      own = attempt
+      return begun
+    },
+    finish(intent: string): Promise<Subscribed> {
+      return intent.startsWith('pm_') ? finishTrialCard(app, intent) : finishFirstCharge(app, intent, own)
+    },
+  }
+}
+
+async function beginSubscription(
+  app: BillingApp,
+  tx: BillingTx,
+  request: SubscribeRequest,
+): Promise<Begun & { attempt: Attempt | undefined }> {
+  const now = app.clock()
+  const plan = await getOfferedPlan(app, tx, request.planId)
+  const known = await ensureAccount(tx, request.accountId, request.timeZone ?? app.terms.timeZone, now)
+  const started = await insertIncomplete(tx, request, request.timeZone ?? known, plan, now)
+  const trial = started ? undefined : await lockCardlessTrial(tx, request.accountId)
+  const subscription = started ?? trial
+  if (!subscription) throw refuse('subscription_exists')
+
+  const { subscriptionId } = subscription
+  const given: NewMethod = {
+    methodId: started?.methodId ?? newId('pm_', now),
+    given: request.method,
+    accountId: request.accountId,
+    subscriptionId,
+    purpose: started ? 'first' : 'trial',
+    planId: plan.planId,
+    // A first card lives and dies with its attempt, which has a lease of its own.
+    leaseMs: started ? null : sendingLeaseMs(app.terms),
+    now,
+  }
+  const audit = auditOf(request, subscriptionId, now)
+  await noteRequest(app, tx, request, now)
+  if (!started) {
+    await insertMethod(tx, app.vault, given)
+    await insertAudit(tx, audit)
+    return { intent: given.methodId, subject: subscriptionId, attempt: undefined }
+  }
+
+  const method = sealMethod(app.vault, given)
+  const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
+  const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], app.terms, [
+    methodInsert(given, method),
+    auditInsert(audit),
+    eventInsert(now, [createdEvent(started)]),
+  ])
+  return { intent: attempt!.paymentId, subject: subscriptionId, attempt }
+}
+
+function auditOf({ accountId, actor }: SubscribeRequest, subscriptionId: string, now: Date): NewAudit {
+  return { at: now, actor, action: 'subscription.subscribe', accountId, target: subscriptionId }
+}
+
+function createdEvent({ accountId, subscriptionId, planId }: Subscription): NewEvent {
+  return { type: 'subscription.created', accountId, subscriptionId, data: { plan_id: planId } }
+}
+
+async function getOfferedPlan(app: BillingApp, tx: BillingTx, planId: string): Promise<Plan> {
+  const plan = await findPlan(tx, planId)
+  if (!plan?.active) throw refuse('plan_not_found')
+  const { currencies } = app.provider.guards
+  if (currencies !== 'all' && !currencies.has(plan.price.currency)) throw refuse('currency_not_supported')
+  return plan
+}
+
+/** Undefined when the account has a live subscription. */
+async function insertIncomplete(
+  tx: BillingTx,
+  { accountId }: SubscribeRequest,
+  timeZone: string,
+  plan: Plan,
+  now: Date,
+): Promise<Subscription | undefined> {
+  const first = period(now, timeZone, { unit: plan.interval, count: plan.intervalCount }, 0)
+  return insertSubscription(
+    tx,
+    {
+      subscriptionId: newId('sub_', now),
+      accountId,
+      timeZone,
+      status: 'incomplete',
+      anchor: now,
+      lastK: 0,
+      nextBillingAt: first.end,
+      periodStart: first.start,
+      periodEnd: first.end,
+      trialEndsAt: null,
+      cancelAt: null,
+      canceledAt: null,
+      cancelCode: null,
+      cancelNote: null,
+      methodId: newId('pm_', now),
+      createdAt: now,
+    },
+    plan,
+  )
+}
+
+async function lockCardlessTrial(tx: BillingTx, accountId: string): Promise<Subscription | undefined> {
+  const live = await lockLiveSubscription(tx, accountId)
+  return live?.status === 'trialing' && live.methodId === null ? live : undefined
+}
+
+/** What else the request told us: the zone and the person. */
+async function noteRequest(
+  app: BillingApp,
+  tx: BillingTx,
+  { accountId, timeZone, contact }: SubscribeRequest,
+  now: Date,
+): Promise<void> {
+  if (timeZone !== undefined) await updateTimeZone(tx, accountId, timeZone)
+  if (contact !== undefined) {
+    await unerase(tx, accountId)
+    const before = await findContact(tx, app.vault, accountId)
+    await putContact(tx, app.vault, accountId, { ...before, ...contact }, now)
+  }
+}
+
+/** Takes the first period's money: 201 if paid, 202 while nobody knows, a refusal otherwise. */
+async function finishFirstCharge(
+  app: BillingApp,
+  paymentId: string,
+  own: Attempt | undefined,
+): Promise<Subscribed> {
+  await answerWithin(app.terms.answerWithinMs, () =>
+    own ? chargeFirst(app, own) : takeUpPayment(app, paymentId),
+  )
+  const { payment, subscription } = await getCharged(app.db, paymentId)
+  if (payment.status === 'failed') throw chargeRefusal(payment.code)
+  if (payment.status !== 'succeeded') return { status: 202, subscription }
+  // Canceled while its charge was in doubt: the money is on its way back, and nothing was started.
+  if (payment.stray) throw refuse('already_canceled')
+  return { status: 201, subscription }
+}
+
+async function chargeFirst(app: BillingApp, attempt: Attempt): Promise<void> {
+  const news = await chargeOrLook(app, attempt)
+  // The caller is told, and asks again with a fresh intent: this one must not come alive later.
+  const outcome =
+    news.outcome.kind === 'not_sent'
+      ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
+      : news.outcome
+  await settlePayments(app, [{ attempt, news: { ...news, outcome }, fresh: true }])
+}
+
+/** A trial without a card gets one; its first charge comes when the trial ends. */
+async function finishTrialCard(app: BillingApp, methodId: string): Promise<Subscribed> {
+  const { settled, subscription } = await useCard(app, methodId)
+  return { status: settled ? 201 : 202, subscription }
+}

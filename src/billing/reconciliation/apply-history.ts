@@ -1,0 +1,208 @@
+import { sql } from 'kysely'
+import { raiseAlarm } from '../../platform/alarm.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import type { HistoryLine } from '../audit/export-history.ts'
+import { insertEvents } from '../events/event-rows.ts'
+import { eraseTraces } from '../lifecycle/erase-account.ts'
+import { statusAfterResume } from '../subscriptions/subscription.ts'
+import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+
+export type AppliedHistory = {
+  readonly cancellations: number
+  readonly resumptions: number
+  readonly erasures: number
+  readonly trials: number
+  readonly tokens: number
+  /** Subscriptions whose card was changed after the backup: the old one is not charged, and the new one is lost. */
+  readonly cards: readonly string[]
+  /** Subscriptions that began after the backup; what was taken for them is found by adopting, and stays unplaced. */
+  readonly lost: readonly { subscription: string; account: string }[]
+}
+
+/**
+ * Brings back what a restored database has forgotten, as an exported history tells it. What it already knows is left alone,
+ * and applying a file twice is applying it once. Invoices are not touched: what was paid is for `adoptPayments` to find.
+ */
+export async function applyHistory(
+  app: BillingApp,
+  lines: readonly HistoryLine[],
+  actor: Actor,
+  onProgress: (done: number) => void = () => {},
+): Promise<AppliedHistory> {
+  const inOrder = [...lines].sort((a, b) => (a.at === b.at ? compare(a.key, b.key) : compare(a.at, b.at)))
+  const forgotten = await listForgotten(app, inOrder)
+  const done = { cancellations: 0, resumptions: 0, erasures: 0, trials: 0, tokens: 0 }
+  const cards: string[] = []
+  const lost: { subscription: string; account: string }[] = []
+  let count = 0
+  for (const about of groupBySubject(forgotten)) {
+    const outcome = await applyTo(app, about, actor)
+    for (const name of Object.keys(done) as (keyof typeof done)[]) if (outcome[name]) done[name]++
+    if (outcome.card) cards.push(about.subscription!)
+    if (outcome.lost) lost.push({ subscription: about.subscription!, account: about.lines[0]!.account! })
+    count += about.lines.length
+    onProgress(count)
+  }
+  return { ...done, cards, lost }
+}
+
+/** Instants are written in one form and in UTC, so their text sorts as they do. */
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** Events that stand in the database happened before the backup. */
+async function listForgotten(app: BillingApp, lines: readonly HistoryLine[]): Promise<HistoryLine[]> {
+  const forgotten: HistoryLine[] = []
+  for (let at = 0; at < lines.length; at += 2_000) {
+    const some = lines.slice(at, at + 2_000)
+    const keys = some.map(({ key }) => key)
+    const { rows } = await sql<{ key: string }>`
+      select 'event:' || id as key from billing.event
+      where id = any (${keys.filter((key) => key.startsWith('event:')).map((key) => key.slice(6))})
+      union all select line from billing.history_applied where line = any (${keys})`.execute(app.db)
+    const known = new Set(rows.map(({ key }) => key))
+    forgotten.push(...some.filter(({ key }) => !known.has(key)))
+  }
+  return forgotten
+}
+
+type About = { readonly subscription: string | undefined; readonly lines: HistoryLine[] }
+
+/** What concerns one subscription, in the order in which it happened; the rest one by one. */
+function groupBySubject(lines: readonly HistoryLine[]): About[] {
+  const groups = new Map<string, About>()
+  for (const line of lines) {
+    const ofSubscription = line.subscription !== undefined && line.kind !== 'trial.granted'
+    const subject = ofSubscription ? line.subscription! : line.key
+    const group = groups.get(subject)
+    if (group) group.lines.push(line)
+    else groups.set(subject, { subscription: ofSubscription ? subject : undefined, lines: [line] })
+  }
+  return [...groups.values()]
+}
+
+type Outcome = Partial<
+  Record<'cancellations' | 'resumptions' | 'erasures' | 'trials' | 'tokens' | 'card' | 'lost', boolean>
+>
+
+async function applyTo(app: BillingApp, { subscription, lines }: About, actor: Actor): Promise<Outcome> {
+  const now = app.clock()
+  return app.db.transaction().execute(async (tx) => {
+    const outcome =
+      subscription === undefined
+        ? await applyAlone(tx, lines[0]!, now, actor)
+        : await applyToSubscription(app, tx, subscription, lines, now, actor)
+    await tx
+      .insertInto('billing.history_applied')
+      .values(lines.map(({ key }) => ({ line: key, applied_at: now })))
+      .onConflict((conflict) => conflict.doNothing())
+      .execute()
+    return outcome
+  })
+}
+
+async function applyAlone(tx: BillingTx, line: HistoryLine, now: Date, actor: Actor): Promise<Outcome> {
+  if (line.kind === 'trial.granted') {
+    const granted = await sql`
+      insert into billing.trial_grant (account_id, subscription_id, plan_id, granted_at)
+      values (${line.account}, ${line.subscription}, ${line.plan}, ${line.at}) on conflict do nothing
+      returning account_id`.execute(tx)
+    return { trials: granted.rows.length > 0 }
+  }
+  if (line.kind === 'token.revoked') {
+    const revoked = await sql`
+      update platform.token set revoked_at = ${line.at} where id = ${line.token} and revoked_at is null
+      returning id`.execute(tx)
+    return { tokens: revoked.rows.length > 0 }
+  }
+  if (line.kind !== 'account.erased') return {}
+  const accountId = line.account!
+  // Subscriptions before the account, as everywhere.
+  await sql`select from billing.subscription where account_id = ${accountId} order by id for update`.execute(
+    tx,
+  )
+  const known = await sql`select from billing.account where id = ${accountId} for update`.execute(tx)
+  if (known.rows.length === 0) return {}
+  await eraseTraces(tx, accountId, new Date(line.at))
+  await insertAudit(tx, { at: now, actor, action: 'restore.erase', accountId, target: accountId })
+  await insertEvents(tx, now, [{ type: 'account.erased', accountId, subscriptionId: null }])
+  return { erasures: true }
+}
+
+async function applyToSubscription(
+  app: BillingApp,
+  tx: BillingTx,
+  subscriptionId: string,
+  lines: readonly HistoryLine[],
+  now: Date,
+  actor: Actor,
+): Promise<Outcome> {
+  const subscription = await lockSubscription(tx, subscriptionId)
+  if (!subscription) return { lost: true }
+  const { accountId, status } = subscription
+  const audit = (action: string) =>
+    insertAudit(tx, { at: now, actor, action, accountId, target: subscriptionId })
+  const card = lines.some(({ kind }) => kind === 'payment_method.changed')
+  if (card) await loseCard(app, tx, subscriptionId, subscription.methodId)
+
+  const last = lines.findLast(
+    ({ kind }) => kind.startsWith('subscription.') && kind !== 'subscription.created',
+  )
+  if (!last || status === 'canceled') return { card }
+  if (last.kind === 'subscription.resumed') {
+    if (status !== 'canceling') return { card }
+    await tx
+      .updateTable('billing.subscription')
+      .set({ status: statusAfterResume(subscription), cancel_at: null, cancel_code: null, cancel_note: null })
+      .where('id', '=', subscriptionId)
+      .execute()
+    await audit('restore.resume')
+    await insertEvents(tx, now, [{ type: 'subscription.resumed', accountId, subscriptionId }])
+    return { card, resumptions: true }
+  }
+  // It ends by the sweep once charging resumes, after what was paid in the meantime has been adopted.
+  const endsAt = last.ends_at ?? last.at
+  await tx
+    .updateTable('billing.subscription')
+    .set({
+      status: 'canceling',
+      cancel_at: new Date(endsAt),
+      cancel_code: last.kind === 'subscription.canceled' ? (last.reason ?? 'requested') : 'requested',
+    })
+    .where('id', '=', subscriptionId)
+    .execute()
+  // Nobody who has cancelled is dunned meanwhile.
+  await tx
+    .updateTable('billing.invoice')
+    .set({ due_at: null })
+    .where('subscription_id', '=', subscriptionId)
+    .where('due_at', 'is not', null)
+    .execute()
+  await audit('restore.cancel')
+  if (status !== 'canceling')
+    await insertEvents(tx, now, [
+      { type: 'subscription.canceling', accountId, subscriptionId, data: { cancel_at: endsAt } },
+    ])
+  return { card, cancellations: true }
+}
+
+/** The customer replaced this card, so it is not charged any more; the new one was sealed in the lost database. */
+async function loseCard(
+  app: BillingApp,
+  tx: BillingTx,
+  subscriptionId: string,
+  methodId: string | null,
+): Promise<void> {
+  if (methodId !== null) {
+    await tx
+      .updateTable('billing.payment_method')
+      .set({ sealed: null, brand: null, last4: null, expires: null, failure: 'lost_in_restore' })
+      .where('id', '=', methodId)
+      .execute()
+  }
+  const note =
+    'Its card was changed after the backup and is lost. Ask the customer for a card; until then its renewals fail.'
+  await raiseAlarm(tx, { kind: 'card_lost_in_restore', subject: subscriptionId, note }, app.clock())
+}

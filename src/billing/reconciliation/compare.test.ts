@@ -1,0 +1,72 @@
+import { expect, test } from 'vitest'
+import type { ProviderPayment } from '../providers/port.ts'
+import { differenceOf, type OurPayment } from './compare.ts'
+
+const won = (minor: bigint) => ({ minor, currency: 'KRW' as const })
+const ours = (more: Partial<OurPayment> = {}): OurPayment => ({
+  paymentId: 'pay_1',
+  reference: 'rl_1',
+  accountId: 'acct_1',
+  status: 'succeeded',
+  amount: won(9900n),
+  refunded: 0n,
+  refundPending: 0n,
+  dispute: null,
+  ...more,
+})
+const theirs = (more: Partial<ProviderPayment> = {}): ProviderPayment => ({
+  reference: 'rl_1',
+  providerId: 'ch_1',
+  status: 'paid',
+  declineCode: null,
+  amount: won(9900n),
+  refunded: won(0n),
+  refunds: [],
+  dispute: null,
+  card: null,
+  at: new Date(0),
+  ...more,
+})
+
+const dispute = (status: 'open' | 'lost') => ({
+  status,
+  amount: won(100n),
+  openedAt: new Date(0),
+  closedAt: status === 'open' ? null : new Date(1),
+})
+
+test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefined, string | undefined]>([
+  ['both took it', ours(), theirs(), undefined],
+  ['both declined it', ours({ status: 'failed' }), theirs({ status: 'declined' }), undefined],
+  ['both gave some back', ours({ refunded: 5n }), theirs({ refunded: won(5n) }), undefined],
+  ['we gave up on it and it never arrived', ours({ status: 'failed' }), undefined, undefined],
+  ['only they know it', undefined, theirs(), 'unknown_here'],
+  ['only we know it', ours(), undefined, 'missing_there'],
+  ['we wait and they know nothing', ours({ status: 'unknown' }), undefined, 'undecided'],
+  ['they do not answer', ours(), 'unknown', 'undecided'],
+  ['they are not done yet', ours({ status: 'unknown' }), theirs({ status: 'pending' }), 'undecided'],
+  ['they took it and we wait', ours({ status: 'sending' }), theirs(), 'status'],
+  ['they declined it and we wait', ours({ status: 'unknown' }), theirs({ status: 'declined' }), 'status'],
+  ['they took it and we gave up', ours({ status: 'failed' }), theirs(), 'status'],
+  ['they declined it and we hold it for paid', ours(), theirs({ status: 'declined' }), 'status'],
+  ['they took another amount', ours(), theirs({ amount: won(990n) }), 'amount'],
+  ['they took another currency', ours(), theirs({ amount: { minor: 9900n, currency: 'USD' } }), 'amount'],
+  ['they gave back more', ours(), theirs({ refunded: won(1n) }), 'refunded'],
+  ['we gave back more', ours({ refunded: 1n }), theirs(), 'refunded'],
+  ['a refund of ours is under way', ours({ refundPending: 1n }), theirs(), 'refunded'],
+  ['the customer disputes it', ours(), theirs({ dispute: dispute('open') }), 'disputed'],
+  [
+    'the bank decided',
+    ours({ dispute: { status: 'open', amount: 100n } }),
+    theirs({ dispute: dispute('lost') }),
+    'disputed',
+  ],
+  [
+    'a dispute that both know',
+    ours({ dispute: { status: 'open', amount: 100n } }),
+    theirs({ dispute: dispute('open') }),
+    undefined,
+  ],
+])('%s', (_story, here, there, kind) => {
+  expect(differenceOf(here, there)?.kind).toBe(kind)
+})

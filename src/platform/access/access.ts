@@ -1,0 +1,136 @@
+import type pg from 'pg'
+import type { Clock } from '../clock.ts'
+import { refuse } from '../refusal.ts'
+import { hashToken, isToken } from './token.ts'
+
+export const scopes = [
+  'billing:read',
+  'billing:write',
+  'billing:refund',
+  'batch:read',
+  'batch:write',
+  'admin',
+] as const
+export type Scope = (typeof scopes)[number]
+
+/** Who asks: a token, what it may do and whose data it may touch. `*` is all, null is none. */
+export type Principal = {
+  readonly tokenId: string
+  readonly scopes: ReadonlySet<Scope>
+  readonly workspace: string | null
+  readonly account: string | null
+}
+
+/** Every route says who may call it. `signed` routes verify a signature of their own. */
+export type AccessPolicy = 'open' | 'signed' | Scope
+
+export function mayUse(principal: Principal, scope: Scope): boolean {
+  if (principal.scopes.has(scope) || principal.scopes.has('admin')) return true
+  return scope.endsWith(':read') && principal.scopes.has(scope.replace(':read', ':write') as Scope)
+}
+
+/** What concerns the whole installation is for tokens that are bound to nothing less. */
+export function isBoundToAll({
+  workspace,
+  account,
+}: {
+  workspace: string | null
+  account: string | null
+}): boolean {
+  return workspace === '*' && account === '*'
+}
+
+export function mayTouch(bound: string | null, wanted: string): boolean {
+  return bound === '*' || bound === wanted
+}
+
+/** Throws unless the token reaches this account. For ids that callers make; our own ids answer 404 instead. */
+export function requireAccount(principal: Principal, accountId: string): void {
+  if (!mayTouch(principal.account, accountId)) throw refuse('forbidden')
+}
+
+export function requireWorkspace(principal: Principal, workspaceId: string): void {
+  if (!mayTouch(principal.workspace, workspaceId)) throw refuse('forbidden')
+}
+
+type StoredToken = {
+  id: string
+  scopes: Scope[]
+  workspace: string | null
+  account: string | null
+  expires_at: Date | null
+  revoked_at: Date | null
+}
+
+export type Access = {
+  /** Finds who a Bearer header speaks for. Every kind of failure is the same refusal. */
+  identify(authorization: string | undefined): Promise<Principal>
+}
+
+// A revocation must hold within 5 s everywhere, so nothing is believed longer than this.
+const believedForMs = 3_000
+const mostRemembered = 20_000
+const noteEveryMs = 600_000
+
+/** Checks tokens against the database, remembering each good answer for a few seconds. */
+export function openAccess(pool: pg.Pool, clock: Clock): Access {
+  const remembered = new Map<string, { stored: StoredToken; principal: Principal; until: number }>()
+  const asked = new Map<string, Promise<Principal>>()
+
+  // When a token was used last is for people who tidy up, so some minutes are near enough and nobody waits for it.
+  const notedAt = new Map<string, number>()
+  function noteUse(id: string): void {
+    const now = performance.now()
+    if (now - (notedAt.get(id) ?? Number.NEGATIVE_INFINITY) < noteEveryMs) return
+    if (notedAt.size >= mostRemembered) notedAt.clear()
+    notedAt.set(id, now)
+    pool
+      .query({
+        name: 'token-used',
+        text: `update platform.token set last_used_at = $2
+               where id = $1 and (last_used_at is null or last_used_at < $2::timestamptz - interval '5 minutes')`,
+        values: [id, clock()],
+      })
+      .catch(() => {})
+  }
+
+  async function look(token: string): Promise<Principal> {
+    const { rows } = await pool.query<StoredToken>({
+      name: 'token-by-hash',
+      text: 'select id, scopes, workspace, account, expires_at, revoked_at from platform.token where hash = $1',
+      values: [hashToken(token)],
+    })
+    const stored = rows[0]
+    if (!stored || stored.revoked_at || isExpired(stored, clock())) throw refuse('unauthorized')
+    const principal = {
+      tokenId: stored.id,
+      scopes: new Set(stored.scopes),
+      workspace: stored.workspace,
+      account: stored.account,
+    }
+    noteUse(stored.id)
+    if (remembered.size >= mostRemembered) remembered.clear()
+    remembered.set(token, { stored, principal, until: performance.now() + believedForMs })
+    return principal
+  }
+
+  return {
+    async identify(authorization) {
+      const token = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
+      if (!token || !isToken(token)) throw refuse('unauthorized')
+      const known = remembered.get(token)
+      if (known && known.until > performance.now() && !isExpired(known.stored, clock()))
+        return known.principal
+      remembered.delete(token)
+      const underWay = asked.get(token)
+      if (underWay) return underWay
+      const answer = look(token).finally(() => asked.delete(token))
+      asked.set(token, answer)
+      return answer
+    },
+  }
+}
+
+function isExpired(stored: StoredToken, now: Date): boolean {
+  return stored.expires_at !== null && stored.expires_at <= now
+}
