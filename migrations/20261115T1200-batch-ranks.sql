@@ -23,11 +23,13 @@ create table batch.rank (
 
 -- Makes sure that a month of ranks can be stored. Attaching a finished table, unlike creating a partition in place,
 -- stops neither readers nor writers of the other months; the lock lets two makers of one month go one by one.
--- It runs with its owner's rights: the role that serves may write rows, and make no tables but these.
+-- It runs with its owner's rights: the role that serves may write rows, and make no tables but these. Before 2025 a year
+-- is one table: little is stored from then, and one request of scattered days makes tens of tables, not hundreds.
 create function batch.ensure_rank_month(month date) returns void language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  name  text := 'rank_' || to_char(month, 'YYYY_MM');
+  unit  text := case when month < date '2025-01-01' then 'year' else 'month' end;
+  name  text := 'rank_' || to_char(month, case unit when 'year' then 'YYYY' else 'YYYY_MM' end);
 begin
   perform pg_advisory_xact_lock(hashtext('batch.ensure_rank_month'));
   -- Asked by a query, which sees what was committed while we waited; to_regclass may remember an older answer.
@@ -36,6 +38,6 @@ begin
   end if;
   execute format('create table batch.%I (like batch.rank including defaults including constraints)', name);
   execute format('alter table batch.rank attach partition batch.%I for values from (%L) to (%L)',
-    name, date_trunc('month', month)::date, (date_trunc('month', month) + interval '1 month')::date);
+    name, date_trunc(unit, month)::date, (date_trunc(unit, month) + ('1 ' || unit)::interval)::date);
 end $$;
 revoke execute on function batch.ensure_rank_month(date) from public;

@@ -1,5 +1,5 @@
 import { checkLedger as check } from '../billing/ledger/check-ledger.ts'
-import { type Command, parseFlags, print, printJson, printTable, withApp } from './command.ts'
+import { type Command, parseOnlyFlags, print, printJson, printTable, withApp } from './command.ts'
 
 export const checkLedger: Command = {
   summary: 'Recompute every total from the ledger, and list what does not add up',
@@ -9,7 +9,7 @@ Every transfer sums to zero, payments and refunds equal their transfers, invoice
 have no gaps. Exit 0 if all of that holds, 1 with a list if not. It reads one snapshot and changes nothing.`,
 
   async run(args) {
-    const { values } = parseFlags(args, { json: { type: 'boolean', default: false } })
+    const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
     return withApp('check-ledger', async ({ billing }) => {
       const { transfers, faults } = await check(billing.db)
       if (values.json) {

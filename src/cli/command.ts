@@ -29,6 +29,17 @@ export function parseFlags<T extends NonNullable<ParseArgsConfig['options']>>(ar
   }
 }
 
+/** For a command that takes no words of its own: what it would not look at is a mistake, and is not said back. */
+export function parseOnlyFlags<T extends NonNullable<ParseArgsConfig['options']>>(
+  args: string[],
+  options: T,
+) {
+  const parsed = parseFlags(args, options)
+  if (parsed.positionals.length > 0)
+    throw new UsageError('There is a word that this command does not take; it takes options only.')
+  return parsed
+}
+
 /** Opens the service's database for the time of one command. Its output is the result, so it goes out, sanitized. */
 export async function withApp(name: string, work: (app: App) => Promise<number>): Promise<number> {
   const config = { ...loadConfig(), logLevel: 'error' as const }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, loadConfig } from '../config.ts'
 import { type ApiClient, openApiClient } from './api-client.ts'
-import { type Command, CommandFailed, parseFlags, print, withApp } from './command.ts'
+import { type Command, CommandFailed, parseOnlyFlags, print, withApp } from './command.ts'
 import { demoBatch } from './demo-batch.ts'
 import { demoBilling, demoSteps } from './demo-billing.ts'
 import { openProgress } from './progress.ts'
@@ -17,7 +17,7 @@ declines, retries, refunds, cancellations, new cards. The service's clock is a y
 Without either, both. Sandbox mode only.`,
 
   async run(args) {
-    const { values } = parseFlags(args, {
+    const { values } = parseOnlyFlags(args, {
       billing: { type: 'boolean', default: false },
       batch: { type: 'boolean', default: false },
     })

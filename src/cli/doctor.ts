@@ -12,7 +12,7 @@ import { type Connection, lookAtConnection } from '../platform/database/pooler.t
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { openMetrics } from '../platform/metrics.ts'
 import { queueVitals } from '../platform/queue/queue.ts'
-import { type Command, parseFlags, print, printJson } from './command.ts'
+import { type Command, parseOnlyFlags, print, printJson } from './command.ts'
 
 export const doctor: Command = {
   summary: 'Say what is wrong with this installation, line by line',
@@ -22,7 +22,7 @@ Looks at the environment, both database connections, encoding, schema, rights, p
 provider, changes nothing, and exits 1 if anything is at fault.`,
 
   async run(args) {
-    const { values } = parseFlags(args, { json: { type: 'boolean', default: false } })
+    const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
     const findings: Finding[] = []
     const tell: Tell = (check, state, message) => {
       findings.push({ check, state, message })

@@ -1,7 +1,7 @@
 import { migrateDatabase, openDatabase, openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
 import { openMetrics } from '../platform/metrics.ts'
-import { type Command, parseFlags, print, printJson } from './command.ts'
+import { type Command, parseOnlyFlags, print, printJson } from './command.ts'
 
 export const migrate: Command = {
   summary: 'Bring the database to this release',
@@ -10,7 +10,7 @@ export const migrate: Command = {
 \`serve\` and \`work\` do this themselves; run it first where only one role may change the schema.`,
 
   async run(args) {
-    const { values } = parseFlags(args, { json: { type: 'boolean', default: false } })
+    const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
     const config = loadConfig()
     const database = await openDatabase(config, { ...openLog(config), metrics: openMetrics() })
     try {

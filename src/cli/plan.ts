@@ -2,7 +2,16 @@ import { formatMoney, fromJson, isCurrency, toJson } from '../billing/money.ts'
 import { findPlan, listPlans, type Plan } from '../billing/plans/plan-rows.ts'
 import { savePlan } from '../billing/plans/save-plan.ts'
 import { callerIdPattern } from '../platform/id.ts'
-import { type Command, parseFlags, print, printJson, printTable, UsageError, withApp } from './command.ts'
+import {
+  type Command,
+  parseFlags,
+  parseOnlyFlags,
+  print,
+  printJson,
+  printTable,
+  UsageError,
+  withApp,
+} from './command.ts'
 
 export const plan: Command = {
   summary: 'List and change what is on offer',
@@ -21,7 +30,7 @@ they started with; --inactive takes a plan off offer and nothing else.`,
 }
 
 async function list(args: string[]): Promise<number> {
-  const { values } = parseFlags(args, { json: { type: 'boolean', default: false } })
+  const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
   return withApp('plan', async ({ billing }) => {
     const plans: Plan[] = []
     let cursor: string | undefined

@@ -11,7 +11,7 @@ import { parseDay, parseInstant } from '../platform/time.ts'
 import {
   type Command,
   CommandFailed,
-  parseFlags,
+  parseOnlyFlags,
   print,
   printJson,
   printTable,
@@ -34,7 +34,7 @@ where such a run was stopped.
 since then, under the numbers it had. References that fit no subscription are listed and left alone.`,
 
   async run(args) {
-    const { values } = parseFlags(args, {
+    const { values } = parseOnlyFlags(args, {
       from: { type: 'string' },
       to: { type: 'string' },
       after: { type: 'string' },

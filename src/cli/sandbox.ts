@@ -8,7 +8,7 @@ import { openMetrics } from '../platform/metrics.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
 import { readSecretKey } from '../sandbox/secret-key.ts'
-import { type Command, CommandFailed, parseFlags, underGuard } from './command.ts'
+import { type Command, CommandFailed, parseOnlyFlags, underGuard } from './command.ts'
 
 export const sandbox: Command = {
   summary: 'Run the sandbox payment provider on its own',
@@ -20,7 +20,7 @@ notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webho
 every process of the same database finds by itself.`,
 
   async run(args) {
-    const { values } = parseFlags(args, {
+    const { values } = parseOnlyFlags(args, {
       'webhook-url': { type: 'string' },
       host: { type: 'string', default: '127.0.0.1' },
     })

@@ -12,7 +12,7 @@ import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platfor
 import { buildServer } from '../server.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type BootstrapToken, bootstrapToken } from './bootstrap-token.ts'
-import { type Command, CommandFailed, parseFlags, underGuard } from './command.ts'
+import { type Command, CommandFailed, parseOnlyFlags, underGuard } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
 import { stopIfAsked } from './stop-if-asked.ts'
 
@@ -26,7 +26,7 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
   async run(args) {
     // Bodies and answers of megabytes are garbage once they are sent. Left to itself the heap triples before it is swept.
     setFlagsFromString('--heap-growing-percent=50')
-    const { values } = parseFlags(args, {
+    const { values } = parseOnlyFlags(args, {
       'no-worker': { type: 'boolean', default: false },
       'charging-stopped': { type: 'boolean', default: false },
     })

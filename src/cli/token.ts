@@ -16,6 +16,7 @@ import {
   type Command,
   CommandFailed,
   parseFlags,
+  parseOnlyFlags,
   print,
   printJson,
   printTable,
@@ -47,7 +48,7 @@ seconds everywhere. Both take the id that list shows, or the token itself, which
 }
 
 async function create(args: string[]): Promise<number> {
-  const { values } = parseFlags(args, {
+  const { values } = parseOnlyFlags(args, {
     scope: { type: 'string', multiple: true, default: [] },
     workspace: { type: 'string' },
     account: { type: 'string' },
@@ -95,7 +96,7 @@ function show(made: string, asJson: boolean): void {
 }
 
 async function list(args: string[]): Promise<number> {
-  const { values } = parseFlags(args, { json: { type: 'boolean', default: false } })
+  const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
   return withApp('token', async (app) => {
     const tokens = (await listTokens(app.pool)).reverse()
     const time = (at: Date | null) => (at ? renderInstant(at, app.config.timeZone) : null)

@@ -5,7 +5,7 @@ import { watchProcess } from '../platform/metrics.ts'
 import { release } from '../platform/release.ts'
 import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
-import { type Command, parseFlags, underGuard } from './command.ts'
+import { type Command, parseOnlyFlags, underGuard } from './command.ts'
 import { openUnlessStopped } from './open-unless-stopped.ts'
 import { stopIfAsked } from './stop-if-asked.ts'
 
@@ -18,7 +18,7 @@ METRICS_PORT set, /healthz, /readyz and /metrics answer there.
 --charging-stopped (or CHARGING=stopped) stops charging before anything else, as for a restored database.`,
 
   async run(args) {
-    const { values } = parseFlags(args, { 'charging-stopped': { type: 'boolean', default: false } })
+    const { values } = parseOnlyFlags(args, { 'charging-stopped': { type: 'boolean', default: false } })
     const startedAt = performance.now()
     const config = loadConfig()
     const stopSignal = untilAskedToStop()

@@ -8,13 +8,28 @@ import { backlog } from '../../src/cli/backlog.ts'
 import { checkLedger } from '../../src/cli/check-ledger.ts'
 import type { Command } from '../../src/cli/command.ts'
 import { db } from '../../src/cli/db.ts'
+import { migrate } from '../../src/cli/migrate.ts'
 import { plan } from '../../src/cli/plan.ts'
 import { reconcile } from '../../src/cli/reconcile.ts'
 import { replayWebhook } from '../../src/cli/replay-webhook.ts'
+import { serve } from '../../src/cli/serve.ts'
+import { work } from '../../src/cli/work.ts'
 import { openVault } from '../../src/platform/vault/vault.ts'
 import { openWorld, type World } from '../world.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 import { runCommand } from './run-command.ts'
+
+test.each([
+  ['serve', serve],
+  ['work', work],
+  ['migrate', migrate],
+  ['check-ledger', checkLedger],
+])('%s refuses a word that it does not take, and does not say it back', async (_name, command) => {
+  const answer = await runCommand(command, ['rl_test_somebody_pasted_this'], {})
+  expect(answer).toMatchObject({ code: 2, output: '' })
+  expect(answer.error).toContain('takes options only')
+  expect(answer.error).not.toContain('pasted')
+})
 
 describe('invoices that an outage left behind', () => {
   let world: BillingWorld

@@ -158,7 +158,7 @@ test('a billing key that is a step in a path is a key that nobody has', async ()
   }
 })
 
-test('unknown keywords make no partitions', async () => {
+test('unknown keywords make no partitions, and the scattered days of a known one make tens, not hundreds', async () => {
   const months = () => world.query(`select from pg_class where relname like 'rank_2%' and relkind = 'r'`)
   const before = (await months()).length
   const observations = Array.from({ length: 300 }, (_, at) => ({
@@ -177,6 +177,14 @@ test('unknown keywords make no partitions', async () => {
   })
   expect(mixed.body.data).toMatchObject({ inserted: 1, rejected: 300 })
   expect((await months()).length).toBeLessThanOrEqual(before + 1)
+
+  const scattered = observations.map((observation) => ({ ...observation, keyword: 'known' }))
+  const stored = await world.post('/api/batch/ranks', { workspace_id: 'ws_parts', observations: scattered })
+  expect(stored.body.data).toMatchObject({ inserted: 300, rejected: 0 })
+  // The years 2001 to 2024, the twelve months of 2025, and the month before.
+  expect((await months()).length).toBeLessThanOrEqual(before + 1 + 24 + 12)
+  const history = await world.get('/api/batch/ranks/known?workspace_id=ws_parts&from=2001-01-01')
+  expect(history.body.data.ranks).toHaveLength(301)
 })
 
 test('the sandbox provider opens to its own key and to no other', async () => {
