@@ -91,6 +91,14 @@ function codeOf(error: Error): string | undefined {
   return typeof code === 'string' ? code : undefined
 }
 
+const untrusted = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+])
+
 /** The error of a first connection in one sentence that names the setting to change. */
 export function explainConnecting(
   error: unknown,
@@ -116,6 +124,23 @@ export function explainConnecting(
     return say(
       `PostgreSQL at ${server} has no free connection; raise its max_connections or lower DATABASE_POOL_SIZE.`,
     )
+  const certificate = at.searchParams.get('sslrootcert')
+  if (code === 'ENOENT' || code === 'EACCES')
+    return say(`The certificate that ${setting} names cannot be read (${code}); correct sslrootcert in it.`)
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return say(
+      `The certificate of PostgreSQL at ${server} is for another host; let ${setting} name the host that it is for.`,
+    )
+  if (code === 'CERT_HAS_EXPIRED')
+    return say(`The certificate of PostgreSQL at ${server} has expired; renew it on the server.`)
+  if (code !== undefined && untrusted.has(code))
+    return say(
+      `Nothing here vouches for the certificate of PostgreSQL at ${server}; ${
+        certificate ? 'correct sslrootcert in' : 'add sslrootcert, the file of whoever signed it, to'
+      } ${setting}.`,
+    )
+  if (error instanceof Error && error.message === 'The server does not support SSL connections')
+    return say(`PostgreSQL at ${server} speaks no TLS; turn it on there, or take sslmode out of ${setting}.`)
   if (error instanceof Error && /^timeout|read timeout$/i.test(error.message))
     return say(
       `PostgreSQL at ${server} did not answer within ${timeoutMs} ms; correct ${setting}, or raise DATABASE_CONNECT_TIMEOUT_MS.`,

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { explainConnecting } from './database-errors.ts'
+
+const url = 'postgres://role:password@db.example:6432/rankledger?sslmode=verify-full'
+const given = `${url}&sslrootcert=/etc/ca.crt`
+
+test.each([
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', given, 'correct sslrootcert in DATABASE_URL'],
+  ['SELF_SIGNED_CERT_IN_CHAIN', url, 'add sslrootcert'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', url, 'add sslrootcert'],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', given, 'let DATABASE_URL name the host'],
+  ['CERT_HAS_EXPIRED', given, 'renew it'],
+  ['ENOENT', given, 'correct sslrootcert'],
+])('a connection that fails with %s says which setting to change, and no password', (code, at, advice) => {
+  const error = Object.assign(new Error('self-signed certificate'), { code })
+  const { message } = explainConnecting(error, { setting: 'DATABASE_URL', url: at, timeoutMs: 5000 })
+  expect(message).toContain(advice)
+  expect(message).toMatch(/^[^.]+(\.\S+[^.]*)*\.$/)
+  expect(message).not.toContain('password')
+})
+
+test('a server without TLS is told apart from one that is away', () => {
+  const error = new Error('The server does not support SSL connections')
+  const { message } = explainConnecting(error, { setting: 'DATABASE_URL', url, timeoutMs: 5000 })
+  expect(message).toContain('take sslmode out of DATABASE_URL')
+})
