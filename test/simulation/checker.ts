@@ -18,6 +18,7 @@ import { pricesAreAsAgreed } from './judge-prices.ts'
 import { failuresHaveCauses, heldStaysHeld, refusalsAreRightful } from './judge-service.ts'
 import { groupBy, sum } from './lists.ts'
 import { givenBack, last4Of as last4OfModel, lostTo } from './model-provider.ts'
+import { type WaveSeen, waved } from './wave.ts'
 
 export type Violation = { readonly invariant: string; readonly detail: string }
 
@@ -68,6 +69,7 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'the limiter is exact': limiterIsExact,
   'no secret is seen': secretsStayInside,
   'nothing due stays undone': nothingDue,
+  'a wave keeps nobody waiting': wavesKeepNobodyWaiting,
   'states agree with the money': statesAgree,
   'every answer is one the contract knows': answersAreKnown,
 }
@@ -477,7 +479,7 @@ function otherAmountsWait({ payments, book }: Facts): string[] {
 }
 
 function alarmsEnd({ alarms }: Facts): string[] {
-  const passing = new Set(['amount_differs', 'key_used_otherwise', 'credentials_refused'])
+  const passing = new Set(['amount_differs', 'key_used_otherwise', 'credentials_refused', 'sweep_failed'])
   return alarms.filter(({ kind }) => passing.has(kind)).map(({ kind, subject }) => `${kind} ${subject}`)
 }
 
@@ -877,6 +879,20 @@ function nothingDue({ subscriptions, invoices, webhooks, jobs, now }: Facts): st
     ...webhooks.filter(({ status }) => status === 'waiting').map(({ event_id }) => `${event_id} waits`),
     ...(jobs > 0 ? [`${jobs} jobs are left`] : []),
   ]
+}
+
+/** One broken row, a long silence or a stop in the middle of a wave harm nobody else. */
+function wavesKeepNobodyWaiting({ history }: Facts): string[] {
+  return history.flatMap((entry) => {
+    if (entry.kind !== 'work' || entry.what !== waved) return []
+    const { afterSignal, kept, inDoubt, untold } = JSON.parse(entry.outcome) as WaveSeen
+    return [
+      ...(afterSignal > 0 ? [`${afterSignal} calls after the signal`] : []),
+      ...kept.map((id) => `${id} was due, and nobody came to it`),
+      ...inDoubt.map((id) => `${id} is in doubt a minute after the provider answered again`),
+      ...untold.map((id) => `${id} is broken, and nobody is told`),
+    ]
+  })
 }
 
 function statesAgree({ subscriptions, invoices, periods, methods }: Facts): string[] {

@@ -249,8 +249,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'refunds of a dead process are left alone',
     file: 'src/billing/refunds/refund-rows.ts',
-    from: "where status = 'pending' and (look_at <= statement_timestamp() or check_at <= ${now})",
-    to: "where status = 'pending' and check_at <= ${now}",
+    from: 'where ${open} and look_at <= statement_timestamp()',
+    to: 'where ${open} and check_at <= ${now}',
   },
   {
     name: 'money refunded by hand is not noticed',
@@ -643,5 +643,53 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: "stoppedAt?.paymentId ?? lowestId('pay_', oldest)",
     to: "stoppedAt?.paymentId ?? ''",
     story: 'test/billing/bounded-reads.test.ts',
+  },
+  {
+    name: 'waits do not end when the provider answers again',
+    file: 'src/billing/probe-provider.ts',
+    from: "? 0 : wakeUnsettled(app.db, 'unanswered')",
+    to: '? 0 : 0',
+  },
+  {
+    name: 'a silent provider is asked again too rarely',
+    file: 'src/billing/probe-provider.ts',
+    from: 'const everySeconds = 20',
+    to: 'const everySeconds = 600',
+  },
+  {
+    name: 'nobody is told of a broken row',
+    file: 'src/billing/sweep-failures.ts',
+    from: "await raiseAlarm(tx, { kind: 'sweep_failed', subject, note }, now)",
+    to: '',
+  },
+  {
+    name: 'a broken row is left aside for ever',
+    file: 'src/billing/lifecycle/renew-due-subscriptions.ts',
+    from: 'let failedBefore = await workFailed(app, renewals)',
+    to: 'let failedBefore: Claimed[] = []',
+  },
+  {
+    name: 'the alarm of a row that was put right stays',
+    file: 'src/billing/sweep-failures.ts',
+    from: "await clearAlarm(db, 'sweep_failed', subject)",
+    to: '',
+  },
+  {
+    name: 'renewals go on after the signal',
+    file: 'src/billing/collection/charge-attempts.ts',
+    from: 'stopping: app.stopping,',
+    to: '',
+  },
+  {
+    name: 'lookups go on after the signal',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'stopping: app.stopping,\n    claim: (limit) =>',
+    to: 'claim: (limit) =>',
+  },
+  {
+    name: 'first sends go on after the signal',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'stopping: app.stopping,\n    claim: async (limit) =>',
+    to: 'claim: async (limit) =>',
   },
 ]

@@ -3,6 +3,7 @@ import { type History, hashOf } from './history.ts'
 import { type Counts, calm, openSimulatedWorld, type SimulatedWorld } from './simulated-world.ts'
 import type { Stage } from './stage.ts'
 import { judge } from './verdict.ts'
+import { wave } from './wave.ts'
 import { type Clients, converge, crowd, forget, openClients, takeStep } from './workload.ts'
 
 export type SeedResult = {
@@ -20,7 +21,7 @@ export async function runSeed(stage: Stage, seed: number): Promise<SeedResult> {
   const world = await openSimulatedWorld(stage, seed)
   try {
     const clients = openClients(world)
-    const trouble = await live(world, clients)
+    const trouble = await live(world, clients, seed % oneWaveIn === 3)
     const violations = await judge(stage, world, clients.secrets)
     return {
       seed,
@@ -39,7 +40,10 @@ export async function runSeed(stage: Stage, seed: number): Promise<SeedResult> {
 // Longer than a month, so that what was canceled would be charged if it could.
 const restDays = 35
 
-async function live(world: SimulatedWorld, clients: Clients): Promise<Violation[]> {
+// A wave takes as long as several runs without one.
+const oneWaveIn = 6
+
+async function live(world: SimulatedWorld, clients: Clients, withWave: boolean): Promise<Violation[]> {
   const { random } = world
   const rate = () => random.pick([0.1, 0.25, 0.45, 0.7])
   const storm = {
@@ -53,6 +57,7 @@ async function live(world: SimulatedWorld, clients: Clients): Promise<Violation[
     const steps = random.between(25, 45)
     for (let step = 0; step < steps; step++) await takeStep(world, clients)
     if (random.chance(0.08)) await crowd(world, clients)
+    if (withWave) await wave(world, clients)
     world.weather = calm
     await converge(world, clients, restDays, forget)
     return []

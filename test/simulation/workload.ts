@@ -410,7 +410,7 @@ function drawSpan(world: SimulatedWorld): number {
 }
 
 /** Turns time by way of every instant at which something falls due, as the sandbox's clock does. */
-async function advance(world: SimulatedWorld, target: number): Promise<void> {
+export async function advance(world: SimulatedWorld, target: number): Promise<void> {
   await walk(world, target, world.turnTo, 24)
 }
 

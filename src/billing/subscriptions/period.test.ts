@@ -134,14 +134,30 @@ test('over 8 years in every zone no month is skipped or billed twice, and the da
   const days = ['2024-01-28', '2024-01-29', '2024-01-30', '2024-01-31', '2024-02-29']
   const times = ['00:00', '02:30', '01:15:07.089', '23:59:59.999']
   const wrong: string[] = []
+  const judged = new Set<string>()
   for (const [index, zone] of zones.entries()) {
+    // Zones whose clocks show the same all the while share the days; each is still judged on one of them.
+    const rules = rulesOf(zone)
+    const isNew = !judged.has(rules)
+    judged.add(rules)
     for (const [turn, day] of days.entries()) {
+      if (!isNew && turn !== index % days.length) continue
       const local = Temporal.PlainDateTime.from(`${day}T${times[(index + turn) % times.length]}`)
       wrong.push(...wrongMonths(local, zone))
     }
   }
   expect(wrong).toEqual([])
 })
+
+/** The offset at the beginning of those years, and every change of it until they are over. */
+function rulesOf(zone: string): string {
+  const over = Temporal.Instant.from('2032-04-01T00:00Z').epochMilliseconds
+  const rules: (number | string)[] = []
+  let at: Temporal.ZonedDateTime | null = Temporal.Instant.from('2024-01-01T00:00Z').toZonedDateTimeISO(zone)
+  for (; at && at.epochMilliseconds < over; at = at.getTimeZoneTransition('next'))
+    rules.push(at.epochMilliseconds, at.offset)
+  return rules.join(' ')
+}
 
 /** Judges 97 monthly starts by plain calendar arithmetic: month after month, the day, and the time of day. */
 function wrongMonths(local: Temporal.PlainDateTime, zone: string): string[] {
