@@ -41,7 +41,7 @@ export async function runSeed(stage: Stage, seed: number): Promise<SeedResult> {
 const restDays = 35
 
 // A wave takes as long as several runs without one.
-const oneWaveIn = 6
+const oneWaveIn = 20
 
 async function live(world: SimulatedWorld, clients: Clients, withWave: boolean): Promise<Violation[]> {
   const { random } = world
