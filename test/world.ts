@@ -153,7 +153,15 @@ export function scopesFor(workspace: string | null, account: string | null): rea
   return workspace === '*' && account === '*' ? scopes : scopes.filter((scope) => scope !== 'admin')
 }
 
-/** A fresh database, copied from the migrated template. */
+/** Ends every session of a database, as for a copy; pools open new ones. */
+export async function disconnectAll(url: string): Promise<void> {
+  await onServer((client) =>
+    client.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [
+      new URL(url).pathname.slice(1),
+    ]),
+  )
+}
+
 /** A copy as a backup would make it; nobody may be connected meanwhile. */
 export async function copyDatabase(url: string): Promise<string> {
   const name = `world_${randomBytes(6).toString('hex')}`
@@ -163,6 +171,7 @@ export async function copyDatabase(url: string): Promise<string> {
   return databaseUrl(inject('postgresUrl'), name)
 }
 
+/** A fresh database, copied from the migrated template. */
 export async function createDatabase(): Promise<string> {
   const name = `world_${randomBytes(6).toString('hex')}`
   await onServer((client) => client.query(`create database ${name} template template_rankledger`))

@@ -66,7 +66,9 @@ export async function listDueTurns(app: BillingApp): Promise<Turn[]> {
 export async function runTurn(appFor: (use: ProviderUse) => BillingApp, turn: Turn): Promise<void> {
   const app = appFor(useOf[turn])
   const failures: unknown[] = []
-  for (const kind of Object.values({ ...dueByClock, ...dueByProvider })) {
+  // What shares this turn may be due while the calendar stands still.
+  const held = (await findChargingStop(app.db))?.holdsDue
+  for (const kind of Object.values({ ...(held ? {} : dueByClock), ...dueByProvider })) {
     if (kind.turn !== turn || app.stopping?.aborted) continue
     try {
       await kind.work(app)

@@ -34,7 +34,7 @@ export async function exportHistoryCommand(args: string[]): Promise<number> {
         yield line
       }
     }
-    const end = await appendChain(path, before, lines(), { at: at.toISOString() })
+    const end = await appendChain(path, before, lines(), { at: at.toISOString() }).catch(explainBroken)
     progress.end()
     if (values.json) printJson({ exported, lines: end.lines, hash: end.hash, at: at.toISOString() })
     else
@@ -45,7 +45,13 @@ export async function exportHistoryCommand(args: string[]): Promise<number> {
   })
 }
 
+/** Whatever is wrong with the file, in one sentence; its path is the operator's own. */
 export function explainBroken(error: unknown): never {
   if (error instanceof ChainBroken) throw new CommandFailed(error.message)
+  const { code, syscall } = error as NodeJS.ErrnoException
+  if (syscall !== undefined) {
+    const doing = syscall === 'read' ? 'read' : 'written'
+    throw new CommandFailed(`The file cannot be ${doing} (${code}); name another, or put its place right.`)
+  }
   throw error
 }

@@ -1,6 +1,7 @@
 import type { App } from '../app.ts'
-import { findChargingStop, liftChargingStop, stopCharging } from '../billing/charging-stop.ts'
+import { findChargingStop, stopCharging } from '../billing/charging-stop.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
+import { resumeCharging } from '../billing/lifecycle/resume-charging.ts'
 import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
 import { listSweepFailures } from '../billing/sweep-failures.ts'
@@ -36,8 +37,9 @@ rankledger db webhooks [--json]         notifications that had no effect so far
 rankledger db grants --role ROLE [--apply] [--json]
                                         what a role needs to serve and work, as SQL; --apply runs it
 rankledger db rotate-keys [--json]      seal everything anew with the first of VAULT_KEYS
-rankledger db stop-charging [--cause TEXT]  nothing is charged, renewed or ended until you resume
-rankledger db resume-charging           charge again after a stop; what fell due before is looked up first
+rankledger db stop-charging [--cause TEXT] [--json]
+                                        nothing is charged, renewed or ended until you resume
+rankledger db resume-charging [--json]  charge again after a stop; what fell due before is looked up first
 
 rotate-keys may be stopped and run again, while the service runs. Once every process seals with the first key and it finds
 nothing to seal anew, the older keys may leave VAULT_KEYS.`,
@@ -57,6 +59,8 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
     }
     if ((values.role !== undefined || values.apply) && verb !== 'grants')
       throw new UsageError('Only grants takes --role and --apply.')
+    if (values.cause !== undefined && verb !== 'stop-charging')
+      throw new UsageError('Only stop-charging takes --cause.')
     const [first, second] = positionals
     if (verb === 'status') return withApp('db', (app) => status(app, values.json))
     if (verb === 'alarms') return withApp('db', (app) => alarms(app, values.json))
@@ -68,8 +72,8 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
     if (verb === 'webhooks') return withApp('db', (app) => webhooks(app, values.json))
     if (verb === 'grants') return withApp('db', (app) => grants(app, values))
     if (verb === 'rotate-keys') return withApp('db', (app) => rotateKeys(app, values.json))
-    if (verb === 'stop-charging') return withApp('db', (app) => stopByHand(app, values.cause))
-    if (verb === 'resume-charging') return withApp('db', resumeCharging)
+    if (verb === 'stop-charging') return withApp('db', (app) => stopByHand(app, values.json, values.cause))
+    if (verb === 'resume-charging') return withApp('db', (app) => resume(app, values.json))
     throw new UsageError(
       'Say what to do: status, alarms, clear-alarm, jobs, retry-job, discard-job, unknown, webhooks, grants, rotate-keys, stop-charging or resume-charging.',
     )
@@ -81,7 +85,7 @@ async function status(app: App, asJson: boolean): Promise<number> {
   const queue = await countJobs(billing.db)
   const inbox = await countInbox(billing.db)
   const failures = await listSweepFailures(billing.db, 100)
-  const stop = await findChargingStop(billing.db)
+  const stop = await stopOf(app)
   const { rows } = await pool.query<{ bytes: bigint; version: string; migrations: number; workers: number }>(
     `select pg_database_size(current_database()) as bytes, current_setting('server_version') as version,
        (select count(*)::int from platform.migration) as migrations,
@@ -106,9 +110,7 @@ async function status(app: App, asJson: boolean): Promise<number> {
     unsettled: await countUnsettled(billing),
     unmatched_money: await unmatchedOf(app),
     overdue_seconds: await overdueSeconds(billing),
-    charging_stopped: stop
-      ? { cause: stop.cause, at: renderInstant(stop.stoppedAt, app.config.timeZone) }
-      : null,
+    charging_stopped: stop,
   }
   if (asJson) printJson(found)
   else {
@@ -286,18 +288,25 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function stopByHand(app: App, cause = 'operator'): Promise<number> {
+async function stopByHand(app: App, asJson: boolean, cause = 'operator'): Promise<number> {
   if (cause.length > 200) throw new UsageError('--cause takes at most 200 characters.')
   await stopCharging(app.billing.db, cause, app.clock(), { holdsDue: true })
-  print(
-    'Nothing is charged, renewed or ended any more; every process knows within a second. `rankledger db resume-charging` goes on.',
-  )
+  if (asJson) printJson({ charging_stopped: await stopOf(app) })
+  else
+    print(
+      'Nothing is charged, renewed or ended any more; every process knows within a second. `rankledger db resume-charging` goes on.',
+    )
   return 0
 }
 
-async function resumeCharging(app: App): Promise<number> {
-  if (!(await liftChargingStop(app.billing.db, app.clock())))
-    throw new CommandFailed('Charging is not stopped.')
-  print('Charging goes on; every process knows within a second.')
+async function resume(app: App, asJson: boolean): Promise<number> {
+  if (!(await resumeCharging(app.billing))) throw new CommandFailed('Charging is not stopped.')
+  if (asJson) printJson({ charging_stopped: null })
+  else print('Charging goes on; every process knows within a second.')
   return 0
+}
+
+async function stopOf(app: App): Promise<{ cause: string; at: string } | null> {
+  const stop = await findChargingStop(app.billing.db)
+  return stop ? { cause: stop.cause, at: renderInstant(stop.stoppedAt, app.config.timeZone) } : null
 }

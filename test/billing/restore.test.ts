@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type HistoryLine, installationId, listHistory } from '../../src/billing/audit/export-history.ts'
-import { liftChargingStop, stopCharging } from '../../src/billing/charging-stop.ts'
+import { stopCharging } from '../../src/billing/charging-stop.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import { resumeCharging } from '../../src/billing/lifecycle/resume-charging.ts'
 import { adoptPayments, ChargingGoesOn } from '../../src/billing/reconciliation/adopt-payments.ts'
 import { applyHistory } from '../../src/billing/reconciliation/apply-history.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
@@ -53,7 +54,7 @@ const [from, to] = [new Date('2026-01-01'), new Date('2027-01-01')]
 const adopt = () => adoptPayments(world.app, from, to)
 const reconcile = () => reconcilePayments(world.app, from, to)
 async function goOn() {
-  expect(await liftChargingStop(world.app.db, world.app.clock())).toBe(true)
+  expect(await resumeCharging(world.app)).toBe(true)
   await world.runDue()
 }
 const idOf = async (account: string) =>
@@ -124,6 +125,45 @@ describe('after a restore', () => {
     expect((await world.invoices('refunded'))[1].amount_refunded).toBe(400)
   })
 
+  test('several months come back in their order, each under the number it had', async () => {
+    for (const account of ['a', 'b']) await world.subscribe(account)
+    await dump()
+    await world.advanceTo('2026-06-06T00:00:00+09:00')
+    const before = [await numbers('a'), await numbers('b')]
+    expect(before[0]).toHaveLength(4)
+    await restore()
+    expect(await adopt()).toEqual({ adopted: 6, subscriptions: 2 })
+    expect([await numbers('a'), await numbers('b')]).toEqual(before)
+    await goOn()
+    expect(['a', 'b'].map(taken)).toEqual([4, 4])
+  })
+
+  test('what the provider took of another amount is listed, and for a person to look at', async () => {
+    await world.subscribe('acct')
+    await dump()
+    await world.advanceTo('2026-04-05T12:00:00+09:00')
+    const [{ payments }] = await world.invoices('acct')
+    const odd = world.script.book.get(payments[0].reference)!
+    Object.assign(odd, { amount: { ...odd.amount, minor: 99_000n } })
+    await restore()
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    expect(await world.invoices('acct')).toHaveLength(1)
+    expect((await reconcile()).differences).toMatchObject([{ kind: 'unknown_here' }])
+    world.script.book.delete(payments[0].reference)
+  })
+
+  test('what fell due just before charging resumes is looked up first, however little late it is', async () => {
+    await world.subscribe('acct')
+    await dump()
+    await world.advanceTo('2026-04-05T09:00:30+09:00')
+    await restore()
+    const asked: string[] = []
+    world.script.hooks.beforeCharge = async ({ key }) => void asked.push(key)
+    await goOn()
+    expect(asked).toEqual([])
+    expect((await world.invoices('acct'))[0].status).toBe('paid')
+  })
+
   test('a charge that comes late is looked up first, so that even without adopting nobody pays twice', async () => {
     for (const account of ['a', 'b', 'c']) await world.subscribe(account)
     await dump()
@@ -174,6 +214,49 @@ describe('after a restore', () => {
     expect((await world.invoices('owes'))[0]).toMatchObject({ status: 'void' })
     // March and April were taken before; May fell due while all stood still, and June is new.
     expect(taken('resumes')).toBe(4)
+  })
+
+  test('what was in doubt at the backup and cancelled since is asked for no more', async () => {
+    await world.subscribe('renews', { card: 'bk_test_renews' })
+    world.script.declineCard('bk_test_renews', 'insufficient_funds')
+    await world.advanceTo('2026-04-05T12:00:00+09:00')
+    world.script.nextCharges({ kind: 'lost_request' }, { kind: 'lost_request' })
+    await world.post('/payment-method', {
+      subscription_id: await idOf('renews'),
+      payment_method: { billing_key: 'bk_test_ok' },
+    })
+    await world.subscribe('begun')
+    await dump()
+    for (const account of ['begun', 'renews']) {
+      const canceled = await world.post('/cancel', { subscription_id: await idOf(account) })
+      expect(canceled.data.status).toBe('canceled')
+    }
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    await adopt()
+    await goOn()
+    await world.forgetLeases()
+    await world.advanceTo('2026-05-20T00:00:00+09:00')
+    for (const account of ['begun', 'renews']) {
+      expect(await statusOf(account)).toBe('canceled')
+      expect((await world.invoices(account))[0]).toMatchObject({ status: 'void', amount_paid: 0 })
+    }
+    expect(['begun', 'renews'].map(taken)).toEqual([0, 1])
+  })
+
+  test('a trial that was paid for on another plan goes on with that', async () => {
+    await world.post('/trial', { account_id: 'trial', plan_id: 'starter-monthly' })
+    await dump()
+    await world.subscribe('trial', { plan: 'pro-monthly' })
+    await world.advanceTo('2026-03-20T00:00:00+09:00')
+    const before = await numbers('trial')
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    expect(await adopt()).toEqual({ adopted: 1, subscriptions: 1 })
+    expect(await numbers('trial')).toEqual(before)
+    const { plan_id, amount, status } = await world.subscription(await idOf('trial'))
+    expect([plan_id, amount, status]).toEqual(['pro-monthly', 29_000, 'active'])
+    await goOn()
   })
 
   test('what was erased, used up or revoked stays so', async () => {

@@ -21,7 +21,18 @@ export type HistoryLine = {
   /** When a cancellation takes effect, or took. */
   readonly ends_at?: string
   readonly reason?: string
+  /** Those that a trial's first card came with, where its plan was replaced. */
+  readonly terms?: HistoryTerms
   readonly token?: string
+}
+
+export type HistoryTerms = {
+  readonly plan_id: string
+  readonly description: string
+  readonly amount: number
+  readonly currency: string
+  readonly interval: string
+  readonly interval_count: number
 }
 
 const kinds = [
@@ -47,7 +58,8 @@ async function* listFacts(db: BillingDb): AsyncGenerator<HistoryLine> {
   for (let after = ''; ; ) {
     const { rows } = await sql<EventRow>`
       select e.id, e.type, e.account_id, e.subscription_id, e.occurred_at, e.data ->> 'cancel_at' as cancel_at,
-        e.data ->> 'reason' as reason, s.canceled_at
+        e.data ->> 'reason' as reason, s.canceled_at,
+        case when e.type = 'payment_method.changed' and e.data ? 'plan_id' then e.data end as terms
       from billing.event e left join billing.subscription s on s.id = e.subscription_id
       where e.type = any (${kinds}) and e.id > ${after}
       order by e.id limit ${page}`.execute(db)
@@ -94,6 +106,7 @@ type EventRow = {
   cancel_at: string | null
   reason: string | null
   canceled_at: Date | null
+  terms: HistoryTerms | null
 }
 
 function lineOf(row: EventRow): HistoryLine {
@@ -106,6 +119,7 @@ function lineOf(row: EventRow): HistoryLine {
     ...(row.subscription_id !== null && { subscription: row.subscription_id }),
     ...(endsAt != null && { ends_at: endsAt }),
     ...(row.reason !== null && { reason: row.reason }),
+    ...(row.terms !== null && { terms: row.terms }),
   }
 }
 

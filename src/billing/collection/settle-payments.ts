@@ -99,6 +99,7 @@ type Standing = {
   readonly subscriptionId: string
   readonly accountId: string
   readonly status: SubscriptionStatus
+  readonly begins: boolean
   readonly ownMethodId: string | null
   readonly timeZone: string
   readonly owesMore: boolean
@@ -149,6 +150,7 @@ async function readStandings(tx: BillingTx, paymentIds: readonly string[]): Prom
       m.state = 'pending' as "methodPending", m.last4 is not null as "methodDescribed", p.amount, p.currency,
       i.id as "invoiceId", i.status as "invoiceStatus", i.hold is not null as held, i.first_failed_at as "firstFailedAt", i.dunning,
       s.id as "subscriptionId", s.account_id as "accountId", s.status, s.payment_method_id as "ownMethodId",
+      s.last_k = 0 and s.trial_ends_at is null as begins,
       s.time_zone as "timeZone",
       s.status = 'past_due' and exists (
         select from billing.invoice o

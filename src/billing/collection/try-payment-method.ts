@@ -13,7 +13,7 @@ import {
   type StoredMethod,
 } from '../payments/payment-method-rows.ts'
 import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
-import { findPlan } from '../plans/plan-rows.ts'
+import { findPlan, type Plan } from '../plans/plan-rows.ts'
 import type { Card } from '../providers/port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { getSubscription, lockSubscription, termsOf } from '../subscriptions/subscription-rows.ts'
@@ -135,7 +135,7 @@ async function convertTrial(
     .where('id', '=', subscription.subscriptionId)
     .execute()
   await keepMethod(tx, methodId)
-  await noteChange(tx, subscription, now)
+  await noteChange(tx, subscription, now, plan)
 }
 
 async function replaceCard(
@@ -153,9 +153,22 @@ async function replaceCard(
   await noteChange(tx, subscription, now)
 }
 
-async function noteChange(tx: BillingTx, subscription: Subscription, now: Date): Promise<void> {
-  const { accountId, subscriptionId } = subscription
-  await insertEvents(tx, now, [{ type: 'payment_method.changed', accountId, subscriptionId }])
+async function noteChange(
+  tx: BillingTx,
+  { accountId, subscriptionId }: Subscription,
+  now: Date,
+  plan?: Plan,
+): Promise<void> {
+  const terms = plan && {
+    plan_id: plan.planId,
+    description: plan.name,
+    amount: Number(plan.price.minor),
+    currency: plan.price.currency,
+    interval: plan.interval,
+    interval_count: plan.intervalCount,
+  }
+  const event = { type: 'payment_method.changed', accountId, subscriptionId } as const
+  await insertEvents(tx, now, [terms ? { ...event, data: terms } : event])
 }
 
 /** The oldest invoice owed is charged with the new card. While another charge of it is in doubt, this one waits. */

@@ -29,21 +29,26 @@ export async function endCanceled(app: BillingApp): Promise<number> {
 
 /**
  * Closes what was not paid and is no longer tried: a cancellation that a restore brought back may find such an invoice. One
- * whose charge is under way is settled by its outcome.
+ * whose charge is under way is settled by its outcome; but while a restored database still stands still, all that the
+ * provider has is known, and nothing more is to be sent for somebody who had left.
  */
 async function closeUnpaid(
   tx: BillingTx,
   now: Date,
   due: readonly { id: string; code: string | null }[],
 ): Promise<void> {
-  const found = await sql<{ id: string; account_id: string; subscription_id: string }>`
-    select i.id, i.account_id, i.subscription_id from billing.invoice i
+  const found = await sql<{ id: string; account_id: string; subscription_id: string; begun: boolean }>`
+    select i.id, i.account_id, i.subscription_id, d.k > 0 or s.trial_ends_at is not null as begun
+    from billing.invoice i
+    join billing.period d on d.invoice_id = i.id join billing.subscription s on s.id = i.subscription_id
     where i.subscription_id = any (${due.map(({ id }) => id)}) and i.status = 'open' and i.hold is null
-      and i.first_failed_at is not null and not exists (
-        select from billing.payment p where p.invoice_id = i.id and p.status in ('sending', 'unknown'))
+      and (i.first_failed_at is not null and not exists (
+          select from billing.payment p where p.invoice_id = i.id and p.status in ('sending', 'unknown'))
+        or exists (select from billing.charging_stop where holds_due)
+          and exists (select from billing.history_applied))
     order by i.id`.execute(tx)
-  for (const { id, account_id, subscription_id } of found.rows) {
-    const gaveUp = due.some((one) => one.id === subscription_id && one.code === 'payment_failed')
+  for (const { id, account_id, subscription_id, begun } of found.rows) {
+    const gaveUp = begun && due.some((one) => one.id === subscription_id && one.code === 'payment_failed')
     await closeInvoice(tx, id, gaveUp ? 'uncollectible' : 'void')
     await insertEvents(tx, now, [
       {

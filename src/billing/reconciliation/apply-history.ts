@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import { raiseAlarm } from '../../platform/alarm.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
-import type { HistoryLine } from '../audit/export-history.ts'
+import type { HistoryLine, HistoryTerms } from '../audit/export-history.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { eraseTraces } from '../lifecycle/erase-account.ts'
 import { statusAfterResume } from '../subscriptions/subscription.ts'
@@ -146,6 +146,9 @@ async function applyToSubscription(
     insertAudit(tx, { at: now, actor, action, accountId, target: subscriptionId })
   const card = lines.some(({ kind }) => kind === 'payment_method.changed')
   if (card) await loseCard(app, tx, subscriptionId, subscription.methodId)
+  const terms = lines.findLast((line) => line.terms)?.terms
+  // A trial that has not been billed yet; whoever pays, pays by the terms they agreed on.
+  if (terms && subscription.lastK < 0) await replaceTerms(tx, subscriptionId, terms)
 
   const last = lines.findLast(
     ({ kind }) => kind.startsWith('subscription.') && kind !== 'subscription.created',
@@ -186,6 +189,14 @@ async function applyToSubscription(
       { type: 'subscription.canceling', accountId, subscriptionId, data: { cancel_at: endsAt } },
     ])
   return { card, cancellations: true }
+}
+
+async function replaceTerms(tx: BillingTx, subscriptionId: string, terms: HistoryTerms): Promise<void> {
+  await sql`
+    update billing.subscription
+    set plan_id = ${terms.plan_id}, description = ${terms.description}, amount = ${terms.amount},
+      currency = ${terms.currency}, interval_unit = ${terms.interval}, interval_count = ${terms.interval_count}
+    where id = ${subscriptionId}`.execute(tx)
 }
 
 /** The customer replaced this card, so it is not charged any more; the new one was sealed in the lost database. */

@@ -34,6 +34,7 @@ describe('a wish to cancel', () => {
 
 describe('a failed attempt', () => {
   const failure = {
+    begins: false,
     timeZone: 'UTC',
     ownCard: true,
     firstFailedAt: at('03-05T09:00'),
@@ -44,7 +45,7 @@ describe('a failed attempt', () => {
       'ends what had not begun',
       'incomplete',
       'insufficient_funds',
-      {},
+      { begins: true },
       '03-05T09:00',
       'payment_declined void',
     ],
@@ -52,9 +53,17 @@ describe('a failed attempt', () => {
       'that never arrived ends it as the provider’s fault',
       'incomplete',
       'never_arrived',
-      {},
+      { begins: true },
       '03-06T10:00',
       'provider_error void',
+    ],
+    [
+      'ends what was canceled before it began',
+      'canceling',
+      'insufficient_funds',
+      { begins: true },
+      '03-05T09:00',
+      'payment_declined void',
     ],
     ['starts dunning', 'active', 'insufficient_funds', { dunning: null }, '03-05T09:00', 'retry 06'],
     [

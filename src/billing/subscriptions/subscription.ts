@@ -103,6 +103,8 @@ export type FailureVerdict =
 
 export type Failure = {
   readonly status: SubscriptionStatus
+  /** Whether it was the charge that begins it. Whoever canceled meanwhile, or was restored as such, never began. */
+  readonly begins: boolean
   readonly timeZone: string
   readonly code: FailureCode
   /** Whether the subscription's own card failed, or one that was offered in its place. */
@@ -115,7 +117,7 @@ export type Failure = {
 /** Where a failed attempt leaves its subscription and invoice. */
 export function afterFailure(failure: Failure, now: Date, dunningDays: readonly number[]): FailureVerdict {
   const { status, code } = failure
-  if (status === 'incomplete') return { kind: 'ends', cancelCode: firstChargeCode(code), invoice: 'void' }
+  if (failure.begins) return { kind: 'ends', cancelCode: firstChargeCode(code), invoice: 'void' }
 
   const gaveUp = { kind: 'ends', cancelCode: 'payment_failed', invoice: 'uncollectible' } as const
   // It was ending anyway: there is nothing to save by trying again.
