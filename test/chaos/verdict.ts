@@ -67,6 +67,10 @@ async function readBook(query: Query): Promise<BookCharge[]> {
     decline_code: BookCharge['code']
     created_at: Date
     asked_at: Date | null
+    dispute_status: 'open' | 'won' | 'lost' | null
+    dispute_amount: bigint | null
+    dispute_opened_at: Date | null
+    dispute_closed_at: Date | null
   }>(
     `select s.*, p.created_at as asked_at from sandbox.payment s
      left join billing.payment p on p.provider_reference = s.reference order by s.created_at, s.id`,
@@ -94,7 +98,12 @@ async function readBook(query: Query): Promise<BookCharge[]> {
     // The clock was turned while its request was on the way, further than a provider keeps a key.
     late: charge.asked_at !== null && charge.created_at.getTime() >= charge.asked_at.getTime() + keyWindowMs,
     refunds: refundsOf.get(charge.id) ?? [],
-    dispute: null,
+    dispute: charge.dispute_status && {
+      minor: charge.dispute_amount!,
+      openedAt: charge.dispute_opened_at!.getTime(),
+      status: charge.dispute_status,
+      closedAt: charge.dispute_closed_at?.getTime() ?? null,
+    },
   }))
 }
 

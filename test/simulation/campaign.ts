@@ -37,6 +37,21 @@ const kinds = [
   ...lookupFaults.map((fault) => `lookup ${fault}`),
   ...cardFaults.flatMap((fault) => [`describe ${fault}`, `exchange ${fault}`]),
   'race',
+  'restore',
+  'by-hand refund',
+  'dispute',
+  'dispute won',
+  'dispute lost',
+  'revoked credentials',
+  'key rotation',
+]
+
+/** What happens around the service, and how often it was drawn. */
+const drawn = [
+  ...kinds.slice(kinds.indexOf('restore')),
+  'bounced refund',
+  'unmatched retried',
+  'unmatched settled',
 ]
 
 export type CampaignOptions = {
@@ -103,6 +118,7 @@ export function describeCampaign({ seeds, operations, counts, failures }: Campai
   return [
     `${seeds} seeds, ${operations} operations, ${failures.length} with violations`,
     `races: ${counts['race'] ?? 0}`,
+    `drawn: ${drawn.map((kind) => `${kind} ${counts[kind] ?? 0}`).join(', ')}`,
     `deaths: ${list('death ')}`,
     ...['charge', 'refund', 'lookup', 'describe', 'exchange'].map((call) => `${call}: ${list(`${call} `)}`),
   ].join('\n')

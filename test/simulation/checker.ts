@@ -13,7 +13,13 @@ import {
   type Subscription,
 } from './facts.ts'
 import type { RequestEntry } from './history.ts'
-import { contactsAreTheNewest, erasureHolds, repeatsAgree, sealedOpens } from './judge-answers.ts'
+import {
+  contactsAreTheNewest,
+  erasedTextIsGone,
+  erasureHolds,
+  repeatsAgree,
+  sealedOpens,
+} from './judge-answers.ts'
 import { pricesAreAsAgreed } from './judge-prices.ts'
 import { failuresHaveCauses, heldStaysHeld, refusalsAreRightful } from './judge-service.ts'
 import { groupBy, sum } from './lists.ts'
@@ -59,6 +65,7 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'a repeat gets the first answer to the byte': repeatsAgree,
   'what is sealed opens with the keys of every process': sealedOpens,
   'what was erased is gone': erasureHolds,
+  'what was told before an erasure is not kept after it': erasedTextIsGone,
   'a contact is the newest that was given': contactsAreTheNewest,
   'no charge after an accepted cancellation': cancellationHolds,
   'money that pays for nothing goes back': straysGoBack,
@@ -151,7 +158,7 @@ function leftOf({ captured, refunded, settled_by_hand, dispute_lost }: Payment):
   return captured - refunded - settled_by_hand - dispute_lost
 }
 
-function chargedOnce({ book, periods, payments, invoices, subscriptions, prices }: Facts): string[] {
+function chargedOnce({ book, periods, payments, invoices, subscriptions, prices, adopted }: Facts): string[] {
   const found: string[] = []
   const attemptsOf = groupBy(payments, (payment) => payment.invoice_id)
   const chargesOf = groupBy(book, ({ reference }) => reference)
@@ -174,7 +181,7 @@ function chargedOnce({ book, periods, payments, invoices, subscriptions, prices 
         )
       if (at < start_at.getTime()) found.push(`${name} was charged before it began`)
     }
-    if (attempts[0] && attempts[0].created_at >= end_at)
+    if (attempts[0] && attempts[0].created_at >= end_at && !adopted.has(attempts[0].id))
       found.push(`${name} was over when it was first charged`)
     if (invoice.amount_due !== subscription.amount || invoice.currency !== subscription.currency)
       found.push(`${name} is billed ${invoice.amount_due}, its terms say ${subscription.amount}`)
@@ -335,7 +342,7 @@ function laterOf(
   path: string,
   subscriptionId: string,
 ): RequestEntry | undefined {
-  return facts.requests.find(
+  return facts.allRequests.find(
     (one) =>
       one !== entry &&
       one.path === `/api/billing${path}` &&
@@ -367,7 +374,7 @@ function cardInUse(
     (one) => lastStepOf(one) >= first.step || one.answer === null || one.answer.status !== 200,
   )
   const account = subscription.account_id
-  const erased = requests.some(
+  const erased = facts.allRequests.some(
     (one) => one.method === 'DELETE' && one.path.endsWith(`/${account}`) && mayHaveWorked(one),
   )
   const converted = requests.some(
@@ -377,7 +384,10 @@ function cardInUse(
       lastStepOf(one) >= first.step &&
       mayHaveWorked(one),
   )
-  if (contested || erased || converted) return undefined
+  const lost = facts.alarms.some(
+    (one) => one.kind === 'card_lost_in_restore' && one.subject === subscription.id,
+  )
+  if (contested || erased || converted || lost) return undefined
   const given = (entry.body as { payment_method: { billing_key?: string; auth_key?: string } }).payment_method
   const used = methods.find(({ id }) => id === subscription.payment_method_id)
   return used?.last4 === last4Of(given.billing_key ?? given.auth_key!) ? undefined : 'another card is in use'
@@ -417,13 +427,16 @@ function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): 
 const keyWindowMs = day
 
 /** Sent again only inside the key window; given up an hour after it at the soonest. */
-function doubtsTakeTheirTime({ asked, payments }: Facts): string[] {
+function doubtsTakeTheirTime({ asked, payments, restores, adopted }: Facts): string[] {
   const found: string[] = []
-  for (const [key, times] of groupBy(asked, (one) => one.key)) {
+  // Whoever went back to a copy looks the key up, and asks for the first time.
+  const eraOf = (step: number) => restores.filter((one) => one.step < step).length
+  for (const [name, times] of groupBy(asked, (one) => `${one.key} ${eraOf(one.step)}`)) {
+    const [key] = name.split(' ')
     const late = times.filter(({ at }) => at >= times[0]!.at + keyWindowMs)
     if (late.length > 0) found.push(`${key} was sent again ${late.length} times after its window`)
   }
-  for (const { id, created_at, settled_at, code } of payments)
+  for (const { id, created_at, settled_at, code } of payments.filter((one) => !adopted.has(one.id)))
     if (code === 'never_arrived' && settled_at!.getTime() < created_at.getTime() + keyWindowMs + 3_600_000)
       found.push(`${id} was given up too soon`)
   return found
@@ -464,8 +477,9 @@ function lateSendsAreLookedUp({ payments, invoices, calls }: Facts): string[] {
     .map(({ id }) => id)
 }
 
-function otherAmountsWait({ payments, book }: Facts): string[] {
+function otherAmountsWait({ payments, book, adopted }: Facts): string[] {
   return payments
+    .filter(({ id }) => !adopted.has(id))
     .filter(({ id, settled_at, status }) =>
       book.some(
         ({ reference, wrongUntil }) =>
@@ -484,7 +498,7 @@ function alarmsEnd({ alarms }: Facts): string[] {
 }
 
 /** Computed anew: a database that forgot what it sent must come to the same key for the same obligation. */
-function keysFollowFromPlaces({ installation, payments, periods, refunds }: Facts): string[] {
+function keysFollowFromPlaces({ installation, payments, periods, refunds, restores }: Facts): string[] {
   const derive = (...place: unknown[]) =>
     `rl_${createHash('sha256').update(place.join(' ')).digest('hex').slice(0, 40)}`
   const periodOf = new Map(periods.map((one) => [one.invoice_id, one]))
@@ -509,14 +523,15 @@ function keysFollowFromPlaces({ installation, payments, periods, refunds }: Fact
       .filter(([, own]) => !numbered(own.map(({ attempt }) => attempt)))
       .map(([id]) => `the attempts of ${id} are not numbered from 1`),
     ...[...groupBy(refunds, ({ payment_id }) => payment_id)]
-      .filter(([, own]) => !numbered(own.map(({ n }) => n)))
+      // Of forgotten refunds only those come back that the provider has on record.
+      .filter(([, own]) => restores.length === 0 && !numbered(own.map(({ n }) => n)))
       .map(([id]) => `the refunds of ${id} are not numbered from 1`),
   ]
 }
 
-function oneTrial({ requests, subscriptions, grants }: Facts): string[] {
+function oneTrial({ allRequests, subscriptions, grants }: Facts): string[] {
   const told = groupBy(
-    requests.filter((entry) => entry.path === '/api/billing/trial' && entry.answer?.status === 201),
+    allRequests.filter((entry) => entry.path === '/api/billing/trial' && entry.answer?.status === 201),
     (entry) => dataOf(entry).account_id as string,
   )
   const held = groupBy(
@@ -616,9 +631,12 @@ function eventsOnce({ events, payments, refunds, subscriptions, invoices }: Fact
 
 function cancellationHolds(facts: Facts): string[] {
   const found: string[] = []
-  for (const entry of facts.requests) {
+  for (const entry of facts.allRequests) {
     if (entry.path !== '/api/billing/cancel' || entry.answer?.status !== 200) continue
-    const repeats = facts.requests.filter((one) => one.path === entry.path && one.key === entry.key)
+    // One that began after the copy is gone with all that was said of it.
+    const isGone = !facts.subscriptions.some(({ id }) => id === dataOf(entry).subscription_id)
+    if (isGone && facts.forgotten.includes(entry)) continue
+    const repeats = facts.allRequests.filter((one) => one.path === entry.path && one.key === entry.key)
     const first = entry.key === undefined ? entry : repeats[0]!
     // A repeat tells once more what is judged where it was told first.
     if (first !== entry && repeats.find(({ answer }) => answer?.status === 200) !== entry) continue
@@ -751,13 +769,15 @@ function numbersHaveNoGap({ invoices }: Facts): string[] {
 }
 
 /** By itself an invoice is tried again a day after it first failed at the soonest; only another card comes sooner. */
-function retriesKeepTheirDays({ payments, invoices, subscriptions }: Facts): string[] {
+function retriesKeepTheirDays({ payments, invoices, subscriptions, adopted }: Facts): string[] {
   const found: string[] = []
   for (const [invoiceId, attempts] of groupBy(payments, ({ invoice_id }) => invoice_id)) {
     const invoice = invoices.find(({ id }) => id === invoiceId)!
     if (invoice.attempt_count !== attempts.length)
       found.push(`${invoiceId} counts ${invoice.attempt_count} attempts of ${attempts.length}`)
     attempts.slice(1).forEach((attempt, at) => {
+      // Which card a forgotten attempt tried, nobody knows any more.
+      if (adopted.has(attempt.id)) return
       const before = attempts[at]!
       const settled = before.settled_at?.getTime() ?? Number.POSITIVE_INFINITY
       if (!before.stray && attempt.created_at.getTime() < settled)
@@ -771,7 +791,8 @@ function retriesKeepTheirDays({ payments, invoices, subscriptions }: Facts): str
     })
     const byItself = groupBy(attempts, ({ payment_method_id }) => payment_method_id)
     for (const [method, own] of byItself)
-      if (own.length > 5) found.push(`${method} was tried ${own.length} times`)
+      if (own.filter(({ id }) => !adopted.has(id)).length > 5)
+        found.push(`${method} was tried ${own.length} times`)
   }
   return found
 }
@@ -780,8 +801,8 @@ const quota = 100
 const windowMs = 60_000
 
 /** Each call counts at some moment between its beginning and its end; only what follows for certain is held against us. */
-function limiterIsExact({ requests, outages = [] }: Facts): string[] {
-  const calls = requests.filter(
+function limiterIsExact({ allRequests, outages = [] }: Facts): string[] {
+  const calls = allRequests.filter(
     ({ path, answer }) => path.startsWith('/api/batch') && answer?.status !== 401 && answer?.status !== 403,
   )
   return [...groupBy(calls, workspaceOf).values()].flatMap((own) => {
@@ -818,7 +839,7 @@ function workspaceOf({ path, body }: RequestEntry): string {
 
 async function secretsStayInside({
   outputs,
-  requests,
+  allRequests,
   deliveries,
   secrets,
   query,
@@ -832,7 +853,7 @@ async function secretsStayInside({
     ...outputs.map((text): [string, string] => ['the log', text]),
     // An account's own page tells who it is.
     ...[
-      ...requests.filter(({ method, path }) => method !== 'PUT' || !path.includes('/accounts/')),
+      ...allRequests.filter(({ method, path }) => method !== 'PUT' || !path.includes('/accounts/')),
       ...deliveries,
     ].map((entry): [string, string] => [`answer #${entry.step}`, entry.answer?.text ?? '']),
     ...stored.map(({ text }, at): [string, string] => [storedTables[at]!, text ?? '']),
@@ -945,9 +966,9 @@ function isOutcomeUnknown(text: string): boolean {
   return JSON.parse(text).error?.type === 'OutcomeUnknown'
 }
 
-function answersAreKnown({ requests, deliveries, outages }: Facts): string[] {
+function answersAreKnown({ allRequests, deliveries, outages }: Facts): string[] {
   const away = outages ? ['provider_unavailable', 'service_unavailable'] : ['provider_unavailable']
-  const strange = requests.filter((entry) => {
+  const strange = allRequests.filter((entry) => {
     const { answer } = entry
     if (!answer) return false
     if (answer.status === 500) return !entry.exploded && !(outages && isOutcomeUnknown(answer.text))

@@ -1,4 +1,4 @@
-import type { DeliveryEntry, Entry, RequestEntry } from './history.ts'
+import type { DeliveryEntry, Entry, RequestEntry, RestoreEntry } from './history.ts'
 import type { AskedCharge, BookCharge, ProviderCall, ToldNo } from './model-provider.ts'
 import { type Key, openSealed } from './open-sealed.ts'
 
@@ -140,7 +140,14 @@ type Webhook = { event_id: string; status: string; reference: string | null }
  */
 export type Facts = Evidence & {
   readonly installation: string
+  /** Every request that there was. */
+  readonly allRequests: readonly RequestEntry[]
+  /** But for those that the database has forgotten, because it went back to an earlier copy. */
   readonly requests: readonly RequestEntry[]
+  readonly forgotten: readonly RequestEntry[]
+  readonly restores: readonly RestoreEntry[]
+  /** Payments that a restored database took over from the provider. */
+  readonly adopted: ReadonlySet<string>
   readonly deliveries: readonly DeliveryEntry[]
   readonly subscriptions: readonly Subscription[]
   readonly invoices: readonly Invoice[]
@@ -171,12 +178,21 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
   const [installation] = await query<{ id: string }>('select id from billing.installation')
   const ids = new Map([...payments, ...refunds].map(({ id, provider_reference }) => [provider_reference, id]))
   const ours = (reference: string) => ids.get(reference) ?? reference
+  const restores = history.filter((entry) => entry.kind === 'restore')
+  const isForgotten = ({ step }: Entry) => restores.some(({ since, step: at }) => step > since && step <= at)
+  const allRequests = history.filter((entry) => entry.kind === 'request')
+  const isPlaced = ({ reference }: BookCharge) => !restores.some(({ unplaced }) => unplaced.has(reference))
   return {
     ...evidence,
     installation: installation!.id,
     ...(evidence.calls && { calls: evidence.calls.map((one) => ({ ...one, key: ours(one.key) })) }),
     ...(evidence.told && { told: evidence.told.map((one) => ({ ...one, key: ours(one.key) })) }),
-    book: evidence.book.map((charge) => ({
+    restores,
+    adopted: new Set(restores.flatMap(({ adopted }) => [...adopted])),
+    allRequests,
+    requests: allRequests.filter((entry) => !isForgotten(entry)),
+    forgotten: allRequests.filter(isForgotten),
+    book: evidence.book.filter(isPlaced).map((charge) => ({
       ...charge,
       reference: ours(charge.reference),
       refunds: charge.refunds.map((refund) => ({
@@ -185,9 +201,9 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
       })),
     })),
     asked: evidence.asked.map((one) => ({ ...one, key: ours(one.key) })),
-    requests: history.filter((entry) => entry.kind === 'request'),
     deliveries: history
       .filter((entry) => entry.kind === 'delivery')
+      .filter((entry) => !isForgotten(entry))
       .map((entry) => ({ ...entry, reference: ours(entry.reference) })),
     subscriptions: await query('select * from billing.subscription order by id'),
     invoices: await query('select * from billing.invoice order by id'),

@@ -30,6 +30,20 @@ export type DeliveryEntry = {
   answer: { status: number; text: string } | null
 }
 
+/** The database went back to an earlier copy: what happened in between is forgotten, but for what was kept elsewhere. */
+export type RestoreEntry = {
+  readonly kind: 'restore'
+  readonly step: number
+  /** The last step that the copy knows, and service time then. */
+  readonly since: number
+  readonly from: number
+  readonly at: number
+  /** Payments of the provider that fit nowhere in the copy: their subscription began later, or its terms did. */
+  readonly unplaced: ReadonlySet<string>
+  /** Payments that were taken over. */
+  readonly adopted: ReadonlySet<string>
+}
+
 export type Entry =
   | RequestEntry
   | DeliveryEntry
@@ -37,6 +51,7 @@ export type Entry =
   | { readonly kind: 'death'; readonly step: number; readonly process: string; readonly boundary: string }
   | { readonly kind: 'fault'; readonly step: number; readonly call: string; readonly fault: string }
   | { readonly kind: 'work'; readonly step: number; readonly what: string; readonly outcome: string }
+  | RestoreEntry
 
 /** All that happened in one run, in order. */
 export type History = {
@@ -94,6 +109,8 @@ function inLine(entry: Entry): string {
       return `${at} ${entry.call}: ${entry.fault}`
     case 'work':
       return `${at} ${entry.what}: ${entry.outcome}`
+    case 'restore':
+      return `${at} of step ${entry.since}`
   }
 }
 
@@ -111,5 +128,6 @@ function inOrderOfAppearance(text: string): string {
 }
 
 function plainBigint(_name: string, value: unknown): unknown {
+  if (value instanceof Set) return value.size
   return typeof value === 'bigint' ? `${value}` : value
 }

@@ -127,7 +127,7 @@ function erasuresOf(facts: Facts, { body }: RequestEntry): RequestEntry[] {
     account_id ??
     facts.subscriptions.find(({ id }) => id === subscription_id)?.account_id ??
     facts.invoices.find(({ id }) => id === invoice_id)?.account_id
-  return facts.requests.filter(
+  return facts.allRequests.filter(
     (one) => one.method === 'DELETE' && one.path.endsWith(`/accounts/${account}`) && mayHaveWorked(one),
   )
 }
@@ -162,8 +162,44 @@ export function erasureHolds({ accounts, sealed, methods, refunds, subscriptions
   ]
 }
 
+/** Also where the database has forgotten that it was erased: whatever a person said before that is nowhere any more. */
+export function erasedTextIsGone({ allRequests, sealed }: Facts): string[] {
+  const erasures = allRequests.filter(({ method, answer }) => method === 'DELETE' && answer?.status === 200)
+  return erasures.flatMap((erasure) => {
+    const account = erasure.path.split('/').at(-1)
+    const own = allRequests.filter(
+      ({ path, body }) => path.endsWith(`/${account}`) || bodyOf(body).account_id === account,
+    )
+    const isOver = (one: RequestEntry) =>
+      lastStepOf(one) < erasure.step && one.answer !== null && one.answer.status < 500
+    // Whoever says it once more may be heard.
+    const again = own.filter((one) => !isOver(one)).flatMap(textsOf)
+    const told = own
+      .filter(isOver)
+      .flatMap(textsOf)
+      .filter((text) => !again.includes(text))
+    return sealed
+      .filter(({ accountId, text }) => accountId === account && told.some((one) => text?.includes(one)))
+      .map(({ row }) => `${row} holds what was told before #${erasure.step}`)
+  })
+}
+
+function textsOf({ body }: RequestEntry): string[] {
+  const { customer, payment_method } = bodyOf(body)
+  const all = [customer?.email, payment_method?.billing_key, payment_method?.auth_key]
+  return all.filter((text) => text !== undefined)
+}
+
+function bodyOf(body: unknown): {
+  account_id?: string
+  customer?: { email?: string }
+  payment_method?: { billing_key?: string; auth_key?: string }
+} {
+  return (body ?? {}) as ReturnType<typeof bodyOf>
+}
+
 /** Nobody but a later request, or an erasure, takes away what an acknowledged one said of the person. */
-export function contactsAreTheNewest({ requests, sealed }: Facts): string[] {
+export function contactsAreTheNewest({ requests, allRequests, sealed }: Facts): string[] {
   const emailOf = ({ body }: RequestEntry) => (body as { customer?: { email: string } }).customer?.email
   const given = requests.filter(
     (entry) => (entry.path === '/api/billing/subscribe' || entry.method === 'PUT') && emailOf(entry),
@@ -177,7 +213,7 @@ export function contactsAreTheNewest({ requests, sealed }: Facts): string[] {
     const last = done.at(-1)
     if (!last) return []
     const later = (one: RequestEntry) => one !== last && lastStepOf(one) >= last.step
-    const erased = requests.some(
+    const erased = allRequests.some(
       (one) =>
         one.method === 'DELETE' &&
         one.path.endsWith(`/accounts/${account}`) &&

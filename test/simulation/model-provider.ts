@@ -151,6 +151,8 @@ export function openModelProvider(setting: {
   const refusedCredentials = { kind: 'credentials_refused' } as const
   const spentAuthKeys = new Set<string>()
   let underWay: (() => void)[] = []
+  // A database that went back to a copy knows nothing of what was asked before.
+  let askedBefore = 0
 
   function notify(type: string, charge: BookCharge, vital: boolean): void {
     const body = JSON.stringify({ type, data: { reference: charge.reference } })
@@ -208,7 +210,7 @@ export function openModelProvider(setting: {
     await boundaries.at('before call')
     if (credentials.refused) return refusedCredentials
     const { key } = request
-    const first = !asked.some((one) => one.key === key)
+    const first = !asked.slice(askedBefore).some((one) => one.key === key)
     const rate = setting.rates().charge
     // Re-sends are few, so they meet their own kind of trouble more often.
     const refusesAgain = !first && random.chance(rate / 2)
@@ -405,6 +407,10 @@ export function openModelProvider(setting: {
         charge.wrongUntil = now()
         notify('payment.paid', charge, true)
       }
+    },
+    /** Whoever asks from now on has forgotten what was asked so far. */
+    forgetAsking(): void {
+      askedBefore = asked.length
     },
     /** Late requests reach the provider now. */
     arrive(): number {

@@ -1,6 +1,6 @@
-import { liftChargingStop } from '../../src/billing/charging-stop.ts'
 import { nextDue, runDue } from '../../src/billing/due.ts'
 import { billingJobs } from '../../src/billing/jobs.ts'
+import { resumeCharging as endStop } from '../../src/billing/lifecycle/resume-charging.ts'
 import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { findSealedBy, reseal } from '../../src/billing/reseal.ts'
 import { forgetOldKeys } from '../../src/platform/idempotency.ts'
@@ -68,11 +68,19 @@ export type SimulatedWorld = {
   /** Our credentials are right again, and charging goes on. */
   resumeCharging(): Promise<void>
   count(name: string): void
+  /** What the database goes back to, if it does. */
+  readonly copy: Copy | undefined
+  /** Everybody comes to rest, and the database is copied. */
+  backUp(): Promise<void>
+  /** The processes end, and the database is the copy. */
+  goBack(): Promise<void>
   /** The next step of changing the vault key, as the runbook has it. */
   turnKeys(): Promise<void>
   /** Everything is sealed anew, if that is the next step; undefined: it is not yet. */
   resealing(): Deed | undefined
 }
+
+export type Copy = { readonly step: number; readonly at: number }
 
 /** Something a process does, and how its outcome enters the history. */
 export type Deed = {
@@ -227,17 +235,45 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     await perform(
       {
         begin: () => (ran) => note('resume charging', ran),
-        work: ({ billing }) => liftChargingStop(billing.db, billing.clock()),
+        work: ({ billing }) => endStop(billing),
       },
       anyService(),
     )
+  }
+
+  // Whoever restores starts with the keys of then.
+  let copy: (Copy & { change: typeof change; keys: (readonly VaultKey[])[] }) | undefined
+
+  async function backUp(): Promise<void> {
+    await world.releaseStalled()
+    await stage.backUp()
+    copy = {
+      step: world.step,
+      at: now,
+      change: { ...change },
+      keys: stage.services.map(({ vaultKeys }) => vaultKeys),
+    }
+    history.add({ kind: 'work', step: world.step, what: 'back up', outcome: 'done' })
+  }
+
+  async function goBack(): Promise<void> {
+    await stage.restore()
+    model.arrive()
+    model.forgetAsking()
+    stage.services.forEach((service, at) => {
+      service.vaultKeys = copy!.keys[at]!
+    })
+    Object.assign(change, copy!.change)
+    copy = undefined
   }
 
   async function turnKeys(): Promise<void> {
     if (change.step === resealAt) return perform(resealing(), anyService())
     const { at, keys } = newKeys()[change.step < resealAt ? change.step : change.step - 1]!
     await perform(restarting(keys), stage.services[at])
-    if (change.step === steps) Object.assign(change, { from: change.from + 1, step: 0 })
+    if (change.step !== steps) return
+    count('key rotation')
+    Object.assign(change, { from: change.from + 1, step: 0 })
   }
 
   const note = (what: string, ran: Ran<unknown>) => {
@@ -320,6 +356,11 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     asking,
     count,
     resumeCharging,
+    get copy() {
+      return copy
+    },
+    backUp,
+    goBack,
     turnKeys,
     resealing: () => (change.step === resealAt ? resealing() : undefined),
     sweeping,

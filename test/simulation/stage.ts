@@ -56,6 +56,10 @@ export type Stage = {
   takeOutput(): { log: string; faults: unknown[] }
   /** Gives both processes a new life on an empty database. */
   begin(scene: Scene): Promise<Connections>
+  /** A copy of the database as it is, as a dump would make it. */
+  backUp(): Promise<void>
+  /** Both processes end, the database is what the copy holds, and both begin a new life on it. */
+  restore(): Promise<void>
   end(): Promise<void>
   close(): Promise<void>
 }
@@ -190,6 +194,17 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       }
       return { observer: database.observer }
     },
+    backUp: () => database.backUp(),
+    async restore() {
+      // What was on its way to the provider arrives; who sent it is no more.
+      boundaries.releaseStalled()
+      for (const { process } of services) await boundaries.run(process, async () => {})
+      for (const { process } of services) {
+        process.life.dead = true
+        process.life = newLife()
+      }
+      await database.restore()
+    },
     async end() {
       boundaries.releaseStalled()
       for (const { process } of services) process.life.dead = true
@@ -279,6 +294,8 @@ type Database = {
   readonly observer: pg.Client
   /** Makes it as it was when it was new. */
   reset(): Promise<void>
+  backUp(): Promise<void>
+  restore(): Promise<void>
   close(): Promise<void>
 }
 
@@ -320,6 +337,7 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
   for (const client of clients) await client.query('set plan_cache_mode = force_generic_plan')
   const asked = await Promise.all(clients.map((client) => client.query('select pg_backend_pid() as pid')))
   const empty = await emptying(observer)
+  const copy = await copying(observer)
 
   return {
     clients: clients.slice(0, 2),
@@ -328,6 +346,11 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
     async reset() {
       for (const client of clients) await client.query('rollback')
       await empty()
+    },
+    backUp: copy.backUp,
+    async restore() {
+      for (const client of clients) await client.query('rollback')
+      await copy.restore()
     },
     async close() {
       for (const client of clients) (client as unknown as pg.PoolClient).release(true)
@@ -380,6 +403,54 @@ async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
        update billing.installation set lookup_first_before = null where lookup_first_before is not null; commit`,
     )
     await observer.query(`vacuum (skip_database_stats) ${filled.join(', ')}`)
+  }
+}
+
+/** Copies of all tables but the limiter's, which no dump holds; the copies stand in a schema of their own. */
+async function copying(observer: pg.Client): Promise<{
+  backUp(): Promise<void>
+  restore(): Promise<void>
+}> {
+  const { rows: tables } = await observer.query<{
+    name: string
+    copy: string
+    columns: string
+    guarded: boolean
+  }>(
+    `select format('%I.%I', n.nspname, c.relname) as name, format('backup.%I', n.nspname || '_' || c.relname) as copy,
+       (select string_agg(quote_ident(a.attname), ', ' order by a.attnum) from pg_attribute a
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
+       exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as guarded
+     from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where c.relkind = 'r' and (n.nspname = 'billing' or format('%I.%I', n.nspname, c.relname) in (
+       'platform.idempotency_key', 'platform.alarm', 'platform.secret', 'platform.vault_key', 'batch.keyword',
+       'graphile_worker._private_jobs'))
+     order by 1`,
+  )
+  await observer.query('create schema backup')
+  for (const { name, copy, columns } of tables)
+    await observer.query(`create unlogged table ${copy} as select ${columns} from ${name} where false`)
+  const guards = (state: string) =>
+    tables
+      .filter(({ guarded }) => guarded)
+      .map(({ name }) => `alter table ${name} ${state} trigger user;`)
+      .join(' ')
+  const parts = (verb: (table: (typeof tables)[number]) => string) =>
+    `with ${tables.map((table, at) => `part_${at} as (${verb(table)})`).join(', ')} select 1`
+  return {
+    async backUp() {
+      await observer.query(
+        `begin isolation level repeatable read; truncate ${tables.map(({ copy }) => copy).join(', ')};
+         ${parts(({ name, copy, columns }) => `insert into ${copy} select ${columns} from ${name}`)}; commit`,
+      )
+    },
+    async restore() {
+      const put = ({ name, copy, columns }: (typeof tables)[number]) =>
+        `insert into ${name} (${columns}) overriding system value select ${columns} from ${copy}`
+      await observer.query(
+        `begin; ${guards('disable')} ${parts(({ name }) => `delete from ${name}`)}; ${parts(put)}; ${guards('enable')} commit`,
+      )
+    },
   }
 }
 

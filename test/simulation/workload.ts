@@ -2,6 +2,7 @@ import { retryUnmatched, settleUnmatched } from '../../src/billing/refunds/settl
 import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
 import { isDisputed } from './model-provider.ts'
+import { restore } from './restore.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
 import { plans, type Service } from './stage.ts'
 
@@ -54,12 +55,14 @@ const weights = {
   resumeCharging: 3,
   refundByHand: 2,
   bounce: 2,
-  dispute: 2,
-  decideDispute: 3,
-  operate: 2,
+  dispute: 4,
+  decideDispute: 6,
+  operate: 4,
   wait: 9,
   advance: 14,
   outage: 2,
+  backUp: 6,
+  restore: 6,
   sweep: 8,
   turnKeys: 5,
   jobs: 5,
@@ -126,6 +129,10 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
       return advance(world, world.now() + drawSpan(world))
     case 'outage':
       return world.turnTo(world.now() + world.random.between(1, 70) * day)
+    case 'backUp':
+      return world.backUp()
+    case 'restore':
+      return restore(world)
     case 'sweep':
       await world.sweep()
       return world.workJobs()
@@ -355,6 +362,7 @@ async function operate(world: SimulatedWorld): Promise<void> {
   )
   if (!stuck) return
   const byHand = world.random.chance(0.3)
+  world.count(byHand ? 'unmatched settled' : 'unmatched retried')
   await world.do(
     world.working(byHand ? 'settle unmatched' : 'retry unmatched', ({ billing }) =>
       byHand
@@ -371,7 +379,10 @@ function actAtProvider(
   const { random, model } = world
   if (what === 'decideDispute') {
     const open = model.book.filter(({ dispute }) => dispute?.status === 'open')
-    if (open.length > 0) model.decideDispute(random.pick(open), random.pick(['won', 'lost'] as const))
+    if (open.length === 0) return
+    const status = random.pick(['won', 'lost'] as const)
+    world.count(`dispute ${status}`)
+    model.decideDispute(random.pick(open), status)
     return
   }
   const paid = model.book.filter(
@@ -381,18 +392,24 @@ function actAtProvider(
   if (paid.length === 0) return
   const charge = random.pick(paid)
   if (what === 'dispute') {
-    if (charge.dispute === null && model.leftOf(charge) > 0n) model.dispute(charge)
+    if (charge.dispute !== null || model.leftOf(charge) === 0n) return
+    world.count('dispute')
+    model.dispute(charge)
     return
   }
   if (what === 'bounce') {
     const done = charge.refunds.filter(
       ({ status, reference }) => status === 'succeeded' && reference !== null,
     )
-    if (done.length > 0) model.bounce(charge, random.pick(done))
+    if (done.length === 0) return
+    world.count('bounced refund')
+    model.bounce(charge, random.pick(done))
     return
   }
   const left = model.leftOf(charge)
-  if (left > 0n) model.refundByHand(charge, random.chance(0.5) ? left : (left + 1n) / 2n)
+  if (left === 0n) return
+  world.count('by-hand refund')
+  model.refundByHand(charge, random.chance(0.5) ? left : (left + 1n) / 2n)
 }
 
 function drawSpan(world: SimulatedWorld): number {
