@@ -28,7 +28,7 @@ export async function chargeAttempts(
     },
     work: (attempt) =>
       workIsolated(app, 'payments', attempt.paymentId, async () =>
-        settler.add({ attempt, news: await chargePayment(app, attempt), fresh: true }),
+        settler.add({ attempt, outcome: await chargePayment(app, attempt), fresh: true }),
       ),
   }).finally(() => settler.rest())
   await settler.end()

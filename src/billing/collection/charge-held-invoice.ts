@@ -34,8 +34,8 @@ export async function chargeHeldInvoice(
   })
   if (typeof begun === 'string') return begun
 
-  const news = await chargeOrLook(app, begun)
-  await settlePayments(app, [{ attempt: begun, news, fresh: true }])
+  const outcome = await chargeOrLook(app, begun)
+  await settlePayments(app, [{ attempt: begun, outcome, fresh: true }])
   const invoice = await findInvoice(app.db, invoiceId)
   invariant(invoice, 'an issued invoice stays')
   if (invoice.paid.minor > 0n) return 'paid'

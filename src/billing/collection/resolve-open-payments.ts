@@ -2,7 +2,7 @@ import type { BillingApp } from '../app.ts'
 import { keepBusy } from '../keep-busy.ts'
 import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
 import { lookAgainAfterMs, nextCheck, verdictOfNone, verdictOfResend } from '../payments/doubt.ts'
-import { type Attempt, newsOfLookup, newsOfResend, type PaymentNews } from '../payments/payment.ts'
+import { type Attempt, newsOfLookup, newsOfResend, type PaymentOutcome } from '../payments/payment.ts'
 import {
   leaseAttempts,
   markSent,
@@ -90,9 +90,9 @@ async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise
     return true
   }
   if (!(await markSent(app.db, attempt.paymentId, now))) return true
-  const news = await chargePayment(app, attempt)
-  await settlePayments(app, [{ attempt: { ...attempt, sentAt: now }, news, fresh: true }])
-  return news.outcome.kind !== 'not_sent'
+  const outcome = await chargePayment(app, attempt)
+  await settlePayments(app, [{ attempt: { ...attempt, sentAt: now }, outcome, fresh: true }])
+  return outcome.kind !== 'not_sent'
 }
 
 /**
@@ -100,28 +100,27 @@ async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise
  * once lookups have found nothing and it was the same "no" for long enough.
  */
 async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
-  const outcome = await resendCharge(app, attempt)
-  const isNo = (outcome.kind === 'declined' || outcome.kind === 'refused') && !outcome.replayed
+  const answer = await resendCharge(app, attempt)
+  const isNo = (answer.kind === 'declined' || answer.kind === 'refused') && !answer.replayed
   if (!isNo) {
-    const news = newsOfResend(outcome, attempt)
-    if (news.kind !== 'unknown') await noteAnswer(app, attempt)
+    const outcome = newsOfResend(answer, attempt)
+    if (outcome.kind !== 'unknown') await noteAnswer(app, attempt)
     // The lookup before it was answered.
-    return settle(app, attempt, news.kind === 'unknown' ? { ...news, answered: true } : news)
+    return settle(app, attempt, outcome.kind === 'unknown' ? { ...outcome, answered: true } : outcome)
   }
 
   // The provider may keep a record of what it declined.
   const lookup = await app.provider.findPayment(attempt.reference)
   if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup, attempt))
-  const { code } = outcome
+  const { code } = answer
   const before = attempt.resendDeclines?.code === code ? attempt.resendDeclines : null
   const verdict = verdictOfResend(before, app.clock())
   if (verdict.kind === 'believe') return settle(app, attempt, { kind: 'failed', code })
   return wait(app, attempt, { checkAt: verdict.checkAt, resendDeclines: { ...verdict.declines, code } })
 }
 
-async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentNews['outcome']): Promise<void> {
-  const news = { paymentId: attempt.paymentId, outcome }
-  await settlePayments(app, [{ attempt, news, fresh: false }])
+async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentOutcome): Promise<void> {
+  await settlePayments(app, [{ attempt, outcome, fresh: false }])
 }
 
 async function wait(

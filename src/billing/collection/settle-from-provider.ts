@@ -65,7 +65,7 @@ async function settleCharge(app: BillingApp, ours: OurPayment, record: ProviderP
   // A sender that is still at it records the same truth; the row lock makes either of them the first.
   const [attempt] = await leaseAttempts(app.db, { paymentId }, sendingLeaseMs(app.terms))
   if (attempt) {
-    await settlePayments(app, [{ attempt, news: { paymentId, outcome }, fresh: false }])
+    await settlePayments(app, [{ attempt, outcome, fresh: false }])
     return
   }
   await app.db.transaction().execute(async (tx) => {

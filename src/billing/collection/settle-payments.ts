@@ -8,7 +8,7 @@ import { postingCtes, postTransfers } from '../ledger/ledger-rows.ts'
 import type { Currency } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { lookAgainAfterMs, nextCheck } from '../payments/doubt.ts'
-import type { Attempt, FailureCode, PaymentNews } from '../payments/payment.ts'
+import type { Attempt, FailureCode, PaymentOutcome } from '../payments/payment.ts'
 import { dropMethod, keptUpdate, wakeCards } from '../payments/payment-method-rows.ts'
 import {
   markFailed,
@@ -24,16 +24,22 @@ import { afterFailure, type SubscriptionStatus, statusAfterPaid } from '../subsc
 import { lockSubscriptionsOf } from '../subscriptions/subscription-rows.ts'
 
 /** An attempt and what became of it. `fresh`: nothing had been sent for it before. */
-export type Settling = { readonly attempt: Attempt; readonly news: PaymentNews; readonly fresh: boolean }
+export type Settling = {
+  readonly attempt: Attempt
+  readonly outcome: PaymentOutcome
+  readonly fresh: boolean
+}
 
 /** Records outcomes, each once, with everything that follows from it. Many are recorded in one transaction. */
 export async function settlePayments(app: BillingApp, settlings: readonly Settling[]): Promise<void> {
   const now = app.clock()
   for (const settling of settlings) {
-    const { kind } = settling.news.outcome
+    const { kind } = settling.outcome
     if (kind === 'unknown' || kind === 'not_sent') await recordDoubt(app, settling, now)
   }
-  let rest = settlings.map(({ news }) => news).filter(isDecided)
+  let rest = settlings
+    .map(({ attempt: { paymentId }, outcome }) => ({ paymentId, outcome }))
+    .filter(isDecided)
   const subscriptionOf = new Map(settlings.map(({ attempt }) => [attempt.paymentId, attempt.subscriptionId]))
   while (rest.length > 0) {
     // One outcome per subscription at a time: the second depends on where the first leaves it.
@@ -44,7 +50,7 @@ export async function settlePayments(app: BillingApp, settlings: readonly Settli
       seen.add(subscriptionId)
       return true
     })
-    rest = rest.filter((news) => !together.includes(news))
+    rest = rest.filter((one) => !together.includes(one))
     await app.db.transaction().execute(async (tx) => {
       await app.fence(tx)
       await settleDecided(app, tx, together, now)
@@ -54,26 +60,26 @@ export async function settlePayments(app: BillingApp, settlings: readonly Settli
 
 type Decided = {
   readonly paymentId: string
-  readonly outcome: Extract<PaymentNews['outcome'], { kind: 'paid' | 'failed' }>
+  readonly outcome: Extract<PaymentOutcome, { kind: 'paid' | 'failed' }>
 }
 
-function isDecided(news: PaymentNews): news is Decided {
-  return news.outcome.kind === 'paid' || news.outcome.kind === 'failed'
+function isDecided(one: { paymentId: string; outcome: PaymentOutcome }): one is Decided {
+  return one.outcome.kind === 'paid' || one.outcome.kind === 'failed'
 }
 
 /** No answer, or nothing sent: the attempt waits, and its next look is set. */
-async function recordDoubt(app: BillingApp, { attempt, news, fresh }: Settling, now: Date): Promise<void> {
+async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settling, now: Date): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
-    if (news.outcome.kind === 'not_sent' && fresh) {
+    if (outcome.kind === 'not_sent' && fresh) {
       return markUnsent(tx, attempt.paymentId, lookAgainAfterMs(attempt.looks + 1))
     }
-    if (news.outcome.kind === 'unknown' && news.outcome.alarm) {
-      await raiseContradiction(tx, news.outcome.alarm, attempt.paymentId, now)
+    if (outcome.kind === 'unknown' && outcome.alarm) {
+      await raiseContradiction(tx, outcome.alarm, attempt.paymentId, now)
     }
     const isNew = await markUnknown(tx, attempt.paymentId, {
       lookAfterMs: lookAgainAfterMs(attempt.looks),
-      unanswered: !(news.outcome.kind === 'unknown' && news.outcome.answered),
+      unanswered: !(outcome.kind === 'unknown' && outcome.answered),
       checkAt: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
     })
     if (isNew) await insertEvents(tx, now, [eventOf('payment.unknown', attempt)])
@@ -109,10 +115,10 @@ type Standing = {
 export async function settleDecided(
   app: BillingApp,
   tx: BillingTx,
-  news: readonly Decided[],
+  decided: readonly Decided[],
   now: Date,
 ): Promise<void> {
-  const ids = news.map(({ paymentId }) => paymentId)
+  const ids = decided.map(({ paymentId }) => paymentId)
   await lockSubscriptionsOf(tx, ids)
   const standings = new Map((await readStandings(tx, ids)).map((one) => [one.paymentId, one]))
 
@@ -127,7 +133,7 @@ export async function settleDecided(
   )
 
   const paid: Paid[] = []
-  for (const { paymentId, outcome } of news) {
+  for (const { paymentId, outcome } of decided) {
     const standing = standings.get(paymentId)
     if (!standing || standing.paymentStatus === 'succeeded') continue
     const isOpen = standing.paymentStatus === 'sending' || standing.paymentStatus === 'unknown'

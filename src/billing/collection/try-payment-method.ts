@@ -65,12 +65,12 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
     return applyCard(app, tx, method, checked.card)
   })
   if (!attempt) return
-  const news = await chargeOrLook(app, attempt)
+  const answer = await chargeOrLook(app, attempt)
   const outcome =
-    news.outcome.kind === 'not_sent' && !app.stopping?.aborted
+    answer.kind === 'not_sent' && !app.stopping?.aborted
       ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
-      : news.outcome
-  await settlePayments(app, [{ attempt, news: { ...news, outcome }, fresh: true }])
+      : answer
+  await settlePayments(app, [{ attempt, outcome, fresh: true }])
 }
 
 type Checked = { kind: 'usable'; card: Card | null } | { kind: 'failed'; code: string }

@@ -193,13 +193,13 @@ async function finishFirstCharge(
 }
 
 async function chargeFirst(app: BillingApp, attempt: Attempt): Promise<void> {
-  const news = await chargeOrLook(app, attempt)
+  const answer = await chargeOrLook(app, attempt)
   // The caller is told, and asks again with a fresh intent: this one must not come alive later.
   const outcome =
-    news.outcome.kind === 'not_sent'
+    answer.kind === 'not_sent'
       ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
-      : news.outcome
-  await settlePayments(app, [{ attempt, news: { ...news, outcome }, fresh: true }])
+      : answer
+  await settlePayments(app, [{ attempt, outcome, fresh: true }])
 }
 
 /** A trial without a card gets one; its first charge comes when the trial ends. */

@@ -1,6 +1,6 @@
 import type { BillingApp } from '../app.ts'
 import type { Card, ChargeOutcome, ChargeRequest } from '../providers/port.ts'
-import type { Attempt, MethodInUse, PaymentNews } from './payment.ts'
+import type { Attempt, MethodInUse, PaymentOutcome } from './payment.ts'
 import { needsLookupFirst, newsOfCharge, newsOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
 
@@ -8,29 +8,25 @@ import { keepBillingKey, openMethod } from './payment-method-rows.ts'
  * Asks the provider for the money of an attempt for the first time. One that comes late, or that a database since lost
  * may have sent, is looked up first. Records nothing but a fresh billing key.
  */
-export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
-  const { paymentId } = attempt
+export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<PaymentOutcome> {
   if (needsLookupFirst(attempt, app.clock())) {
     const lookup = await app.provider.findPayment(attempt.reference)
     const isKnown = lookup.kind === 'found' || lookup.kind === 'mismatch'
-    if (isKnown) return { paymentId, outcome: newsOfLookup(lookup, attempt) }
+    if (isKnown) return newsOfLookup(lookup, attempt)
     // Nothing has left us as long as nobody answers.
-    if (lookup.kind !== 'none') return { paymentId, outcome: { kind: 'not_sent' } }
+    if (lookup.kind !== 'none') return { kind: 'not_sent' }
   }
   const ready = await readyMethod(app, attempt.method)
-  if (ready.kind !== 'ready') return { paymentId, outcome: ready }
-  const outcome = await app.provider.charge(requestOf(attempt, ready.billingKey))
-  return { paymentId, outcome: newsOfCharge(outcome, attempt) }
+  if (ready.kind !== 'ready') return ready
+  return newsOfCharge(await app.provider.charge(requestOf(attempt, ready.billingKey)), attempt)
 }
 
 /** Charges, and where no clear answer comes looks once before giving up for now. */
-export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<PaymentNews> {
-  const news = await chargePayment(app, attempt)
-  if (news.outcome.kind !== 'unknown') return news
+export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<PaymentOutcome> {
+  const outcome = await chargePayment(app, attempt)
+  if (outcome.kind !== 'unknown') return outcome
   const found = newsOfLookup(await app.provider.findPayment(attempt.reference), attempt)
-  return found.kind === 'unknown'
-    ? { ...news, outcome: { ...news.outcome, ...found } }
-    : { ...news, outcome: found }
+  return found.kind === 'unknown' ? { ...outcome, ...found } : found
 }
 
 /** Asks once more under the same key. What an earlier send did is not known, so only the outcome itself is told. */

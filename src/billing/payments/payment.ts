@@ -52,15 +52,12 @@ export type FailureCode =
 export type Contradicted = 'amount_differs' | 'key_used_otherwise'
 
 /** What became of an attempt. */
-export type PaymentNews = {
-  readonly paymentId: string
-  readonly outcome:
-    | { kind: 'paid'; providerId: string; card: Card | null }
-    | { kind: 'failed'; code: FailureCode }
-    /** `answered`: the provider was asked about it and answered, only not with what became of it. */
-    | { kind: 'unknown'; alarm?: Contradicted; answered?: true }
-    | { kind: 'not_sent' }
-}
+export type PaymentOutcome =
+  | { kind: 'paid'; providerId: string; card: Card | null }
+  | { kind: 'failed'; code: FailureCode }
+  /** `answered`: the provider was asked about it and answered, only not with what became of it. */
+  | { kind: 'unknown'; alarm?: Contradicted; answered?: true }
+  | { kind: 'not_sent' }
 
 const lateMs = 3_600_000
 
@@ -76,13 +73,13 @@ export function isDecline(code: string | null): code is DeclineCode {
 type Asked = Pick<Attempt, 'reference' | 'amount'>
 
 /** What the answer to a first send says. A re-send is another matter: see `newsOfResend`. */
-export function newsOfCharge(outcome: ChargeOutcome, asked: Asked): PaymentNews['outcome'] {
-  switch (outcome.kind) {
+export function newsOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOutcome {
+  switch (answer.kind) {
     case 'done':
-      return newsOfPayment(outcome.payment, asked)
+      return newsOfPayment(answer.payment, asked)
     case 'declined':
     case 'refused':
-      return { kind: 'failed', code: outcome.code }
+      return { kind: 'failed', code: answer.code }
     case 'mismatch':
       return { kind: 'unknown', alarm: 'amount_differs' }
     case 'key_used_otherwise':
@@ -90,7 +87,7 @@ export function newsOfCharge(outcome: ChargeOutcome, asked: Asked): PaymentNews[
     case 'credentials_refused':
       return { kind: 'not_sent' }
     default:
-      return outcome
+      return answer
   }
 }
 
@@ -98,25 +95,25 @@ export function newsOfCharge(outcome: ChargeOutcome, asked: Asked): PaymentNews[
  * What the answer to a re-send says. An earlier send may still be running, so "no" settles nothing unless the provider
  * says that it is its first answer once more.
  */
-export function newsOfResend(outcome: ChargeOutcome, asked: Asked): PaymentNews['outcome'] {
-  if ((outcome.kind === 'declined' || outcome.kind === 'refused') && !outcome.replayed)
+export function newsOfResend(answer: ChargeOutcome, asked: Asked): PaymentOutcome {
+  if ((answer.kind === 'declined' || answer.kind === 'refused') && !answer.replayed)
     return { kind: 'unknown' }
-  const news = newsOfCharge(outcome, asked)
-  return news.kind === 'not_sent' ? { kind: 'unknown' } : news
+  const outcome = newsOfCharge(answer, asked)
+  return outcome.kind === 'not_sent' ? { kind: 'unknown' } : outcome
 }
 
 /**
  * A payment that the provider still works on is as unknown as one without an answer, and so is one that is not about
  * our money. The card may be another than we know: issuers renew them.
  */
-export function newsOfPayment(payment: ProviderPayment, asked: Asked): PaymentNews['outcome'] {
+export function newsOfPayment(payment: ProviderPayment, asked: Asked): PaymentOutcome {
   if (!isAsAsked(payment, asked)) return { kind: 'unknown', alarm: 'amount_differs', answered: true }
   if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId, card: payment.card }
   if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
   return { kind: 'unknown', answered: true }
 }
 
-export function newsOfLookup(lookup: PaymentLookup, asked: Asked): PaymentNews['outcome'] {
+export function newsOfLookup(lookup: PaymentLookup, asked: Asked): PaymentOutcome {
   switch (lookup.kind) {
     case 'found':
       return newsOfPayment(lookup.payment, asked)
