@@ -106,7 +106,7 @@ async function bareRenewal(client: pg.PoolClient, id: string, subscription: numb
   )
   await run(
     'b5',
-    `insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id, payment_method_id, amount, currency, status, created_at, sent_at, sending_until, look_at)
+    `insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id, payment_method_id, amount, currency, status, created_at, sent_at, sending_until, next_lookup_at)
      values ($1, $1, $2, 1, $3, $4, 'pm', 29000, 'KRW', 'sending', now(), now(), now(), now())`,
     [payment, invoice, sub, account],
   )
@@ -117,7 +117,7 @@ async function bareRenewal(client: pg.PoolClient, id: string, subscription: numb
   await run('b7', 'select * from billing.subscription where id = $1 for update', [sub])
   await run(
     'b8',
-    "update billing.payment set status = 'succeeded', captured = amount, settled_at = now(), look_at = null, sending_until = null where id = $1",
+    "update billing.payment set status = 'succeeded', captured = amount, settled_at = now(), next_lookup_at = null, sending_until = null where id = $1",
     [payment],
   )
   await run(

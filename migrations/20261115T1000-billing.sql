@@ -134,10 +134,10 @@ create table billing.payment_method (
   expires          text,
   plan_id          text,                             -- the plan a trial goes on with
   failure          text,                             -- why it was dropped
-  look_at          timestamptz,                      -- real time: when the sweep may take a pending one up
+  next_lookup_at          timestamptz,                      -- real time: when the sweep may take a pending one up
   created_at       timestamptz not null
 );
-create index payment_method_pending on billing.payment_method (look_at) where state = 'pending' and look_at is not null;
+create index payment_method_pending on billing.payment_method (next_lookup_at) where state = 'pending' and next_lookup_at is not null;
 create index payment_method_by_account on billing.payment_method (account_id);
 
 -- The pictures that stand on invoices, by the SHA-256 of their bytes. An invoice names the one it was issued with.
@@ -228,7 +228,7 @@ create table billing.payment (
   captured           bigint not null default 0,
   refunded           bigint not null default 0 check (refunded >= 0),
   refund_pending     bigint not null default 0 check (refund_pending >= 0),
-  stray              boolean not null default false, -- money that pays for nothing and goes back in full
+  unmatched              boolean not null default false, -- money that pays for nothing and goes back in full
   settled_by_hand    bigint not null default 0,      -- of unmatched money: put right elsewhere
   dispute_status     text check (dispute_status in ('open', 'won', 'lost')),
   dispute_amount     bigint check (dispute_amount > 0),
@@ -242,12 +242,12 @@ create table billing.payment (
   sent_at            timestamptz,                    -- service time of the first send; null: certainly not sent yet
   settled_at         timestamptz,
   sending_until      timestamptz,                    -- real time: while it lasts, its sender may still be at it
-  look_at            timestamptz,                    -- real time of the next look
-  check_at           timestamptz,                    -- service time by which it must be looked at
-  looks              integer not null default 0,
+  next_lookup_at            timestamptz,                    -- real time of the next look
+  lookup_by           timestamptz,                    -- service time by which it must be looked at
+  lookup_count              integer not null default 0,
   unanswered         boolean not null default false, -- nobody answered the last lookup or send: due as soon as the provider does
-  none_count         integer not null default 0,     -- lookups that found nothing after the key window had closed
-  none_since         timestamptz,                    -- service time of the first of them
+  not_found_count         integer not null default 0,     -- lookups that found nothing after the key window had closed
+  not_found_since         timestamptz,                    -- service time of the first of them
   resend_declines    integer not null default 0,     -- re-sends in a row that got the same "no" while lookups found nothing
   resend_code        text,                           -- that "no"
   resend_since       timestamptz,                    -- service time of the first of them
@@ -255,22 +255,22 @@ create table billing.payment (
   check (captured in (0, amount)),
   check (refunded + refund_pending <= captured),
   check ((status in ('sending', 'unknown')) = (settled_at is null)),
-  check ((status in ('sending', 'unknown')) = (look_at is not null)),
+  check ((status in ('sending', 'unknown')) = (next_lookup_at is not null)),
   check ((dispute_status is null) = (dispute_opened_at is null) and (dispute_status is null) = (dispute_amount is null)),
   check (coalesce(dispute_status = 'open', false) = (dispute_lookup_at is not null))
 ) with (fillfactor = 70);
 -- Money that pays for nothing and has not gone back, however it was tried; small, because most goes back at once.
 create index payment_unmatched on billing.payment (id)
-  where stray and captured <> refunded + settled_by_hand + dispute_lost;
+  where unmatched and captured <> refunded + settled_by_hand + dispute_lost;
 create index payment_dispute_open on billing.payment (dispute_lookup_at) where dispute_status = 'open';
 create index payment_by_time on billing.payment (created_at);
 create unique index payment_one_open on billing.payment (invoice_id) where status in ('sending', 'unknown');
-create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not stray;
-create index payment_look on billing.payment (look_at) where status in ('sending', 'unknown') and sent_at is not null;
+create unique index payment_one_succeeded on billing.payment (invoice_id) where status = 'succeeded' and not unmatched;
+create index payment_look on billing.payment (next_lookup_at) where status in ('sending', 'unknown') and sent_at is not null;
 -- After an outage these are as many as in any wave, and nobody in doubt stands behind them.
-create index payment_unsent on billing.payment (look_at) where status in ('sending', 'unknown') and sent_at is null;
-create index payment_check on billing.payment (check_at) where status in ('sending', 'unknown') and check_at is not null;
-create index payment_unanswered on billing.payment (look_at) where status in ('sending', 'unknown') and unanswered;
+create index payment_unsent on billing.payment (next_lookup_at) where status in ('sending', 'unknown') and sent_at is null;
+create index payment_check on billing.payment (lookup_by) where status in ('sending', 'unknown') and lookup_by is not null;
+create index payment_unanswered on billing.payment (next_lookup_at) where status in ('sending', 'unknown') and unanswered;
 
 create table billing.refund (
   id             text primary key,
@@ -283,7 +283,7 @@ create table billing.refund (
   currency       text not null,
   reason         text check (reason in ('duplicate', 'fraudulent', 'requested_by_customer', 'other')),
   note           text,                               -- the caller's words; erasable
-  origin         text not null check (origin in ('request', 'stray', 'provider')),
+  origin         text not null check (origin in ('request', 'unmatched', 'provider')),
   status         text not null check (status in ('pending', 'succeeded', 'failed')),
   step           text check (step in ('queued', 'sending', 'unknown', 'accepted')),
   code           text,                               -- why it failed
@@ -292,12 +292,12 @@ create table billing.refund (
   remaining      bigint,                             -- what was left of the payment at the first send, which every send says
   settled_at     timestamptz,
   sending_until  timestamptz,
-  look_at        timestamptz,
-  check_at       timestamptz,
-  looks          integer not null default 0,
+  next_lookup_at        timestamptz,
+  lookup_by       timestamptz,
+  lookup_count          integer not null default 0,
   unanswered     boolean not null default false,
-  none_count     integer not null default 0,
-  none_since     timestamptz,
+  not_found_count     integer not null default 0,
+  not_found_since     timestamptz,
   resend_declines integer not null default 0,
   resend_code    text,
   resend_since   timestamptz,
@@ -305,14 +305,14 @@ create table billing.refund (
   check ((n is null) = (provider_reference is null)),
   check (n is not null or origin = 'provider'),
   check ((status = 'pending') = (step is not null)),
-  check ((status = 'pending') = (look_at is not null))
+  check ((status = 'pending') = (next_lookup_at is not null))
 );
 create unique index refund_one_sent on billing.refund (payment_id) where step in ('sending', 'unknown');
 create index refund_by_payment on billing.refund (payment_id, id);
 create index refund_by_invoice on billing.refund (invoice_id, id);
-create index refund_look on billing.refund (look_at) where status = 'pending';
-create index refund_unanswered on billing.refund (look_at) where status = 'pending' and unanswered;
-create index refund_check on billing.refund (check_at) where status = 'pending' and check_at is not null;
+create index refund_look on billing.refund (next_lookup_at) where status = 'pending';
+create index refund_unanswered on billing.refund (next_lookup_at) where status = 'pending' and unanswered;
+create index refund_check on billing.refund (lookup_by) where status = 'pending' and lookup_by is not null;
 
 -- When a provider that does not answer is tried next, by whichever process comes first. Real time.
 create table billing.provider_probe (

@@ -12,10 +12,10 @@ create table billing.webhook (
   last_error   text,                            -- type of the last failure; never its words
   received_at  timestamptz not null,            -- service time
   settled_at   timestamptz,                     -- service time
-  look_at      timestamptz not null,            -- real time of the next look
+  next_lookup_at      timestamptz not null,            -- real time of the next look
   check (status <> 'waiting' or reference is not null)
 ) with (fillfactor = 80);
-create index webhook_waiting on billing.webhook (look_at) where status = 'waiting';
+create index webhook_waiting on billing.webhook (next_lookup_at) where status = 'waiting';
 create index webhook_failed on billing.webhook (received_at) where status = 'failed';
 create index webhook_body on billing.webhook (received_at) where sealed is not null;
 create index webhook_body_of on billing.webhook (reference) where sealed is not null and reference is not null;

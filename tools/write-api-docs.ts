@@ -395,7 +395,7 @@ async function batch(): Promise<void> {
     await show('GET', '/api/batch/keywords?workspace_id=demo&limit=1', undefined, { quiet: true })
   ).keywords
   say(
-    'Every series (engine, device, location) is foretold. Without naming one, the series with the most usable days speaks. `moved_by` names the',
+    'Every series (engine, device, location) is predicted. Without naming one, the series with the most usable days speaks. `moved_by` names the',
     'features that moved it most: parts of the score of the predicted class above the mean of all.',
   )
   await show('GET', `/api/batch/predictions/${encodeURIComponent(keyword)}?workspace_id=demo`)

@@ -1,15 +1,15 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp } from './app.ts'
 import { findChargingStop } from './charging-stop.ts'
-import { sendUnsentPayments, takeUpPayments } from './collection/resolve-open-payments.ts'
+import { resolveOpenPayments, sendUnsentPayments } from './collection/resolve-open-payments.ts'
 import { retryDueInvoices } from './collection/retry-due-invoices.ts'
-import { takeUpCards } from './collection/try-payment-method.ts'
+import { resumePaymentMethods } from './collection/try-payment-method.ts'
 import { endCanceled, endTrials, endUnpaid } from './lifecycle/end-due-subscriptions.ts'
 import { renewDueSubscriptions } from './lifecycle/renew-due-subscriptions.ts'
 import { probeDue, probeProvider } from './probe-provider.ts'
 import type { ProviderUse } from './providers/guarded-provider.ts'
 import { followDisputes } from './reconciliation/follow-disputes.ts'
-import { takeUpRefunds } from './refunds/resume-refunds.ts'
+import { resumeRefunds } from './refunds/resume-refunds.ts'
 import { forgetOverFailures, notFailed, type Sweep } from './sweep-failures.ts'
 import { bodiesUntil, eraseOldBodies } from './webhooks/inbox-rows.ts'
 import { processWebhooks } from './webhooks/process-webhook.ts'
@@ -139,7 +139,7 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
   provider_probed: { turn: 'lookups', work: probeProvider, due: probeDue },
   payments_looked_up: {
     turn: 'lookups',
-    work: takeUpPayments,
+    work: resolveOpenPayments,
     due: (now) => dueAttempts(now, sql`sent_at is not null`),
   },
   payments_sent: {
@@ -153,20 +153,20 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
     due: (now) => sql`
       select from billing.payment where dispute_status = 'open' and dispute_lookup_at <= ${now}`,
   },
-  cards_taken_up: {
+  payment_methods_resumed: {
     turn: 'cards',
-    work: takeUpCards,
+    work: resumePaymentMethods,
     due: () => sql`
-      select from billing.payment_method where state = 'pending' and look_at <= statement_timestamp()`,
+      select from billing.payment_method where state = 'pending' and next_lookup_at <= statement_timestamp()`,
   },
-  refunds_taken_up: {
+  refunds_resumed: {
     turn: 'refunds',
-    work: takeUpRefunds,
+    work: resumeRefunds,
     due: (now) => sql`
       (select from billing.refund
-       where status = 'pending' and look_at <= statement_timestamp() order by look_at limit 1)
+       where status = 'pending' and next_lookup_at <= statement_timestamp() order by next_lookup_at limit 1)
       union all (select from billing.refund
-       where status = 'pending' and check_at <= ${now} order by check_at limit 1)`,
+       where status = 'pending' and lookup_by <= ${now} order by lookup_by limit 1)`,
   },
   bodies_erased: {
     turn: 'webhooks',
@@ -190,8 +190,8 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
 function dueAttempts(now: Date, which: RawBuilder<unknown>): RawBuilder<unknown> {
   const open = sql`select from billing.payment where status in ('sending', 'unknown') and ${which}`
   return sql`
-    (${open} and look_at <= statement_timestamp() order by look_at limit 1)
-    union all (${open} and check_at <= ${now} order by check_at limit 1)`
+    (${open} and next_lookup_at <= statement_timestamp() order by next_lookup_at limit 1)
+    union all (${open} and lookup_by <= ${now} order by lookup_by limit 1)`
 }
 
 /** Rows that failed in this sweep and are to be tried again. */
@@ -261,10 +261,10 @@ async function readDueDates(app: BillingApp, after = new Date(0)): Promise<DueDa
       (select min(next_billing_at) from billing.subscription
        where status in ('active', 'trialing') and next_billing_at > ${after}) as renewals,
       (select min(due_at) from billing.invoice where due_at is not null and due_at > ${after}) as dunning,
-      (select min(check_at) from billing.payment
-       where status in ('sending', 'unknown') and check_at is not null and check_at > ${after}) as payments,
-      (select min(check_at) from billing.refund
-       where status = 'pending' and check_at is not null and check_at > ${after}) as refunds,
+      (select min(lookup_by) from billing.payment
+       where status in ('sending', 'unknown') and lookup_by is not null and lookup_by > ${after}) as payments,
+      (select min(lookup_by) from billing.refund
+       where status = 'pending' and lookup_by is not null and lookup_by > ${after}) as refunds,
       (select min(dispute_lookup_at) from billing.payment
        where dispute_status = 'open' and dispute_lookup_at > ${after}) as disputes`.execute(app.db)
   return found.rows[0]!

@@ -10,9 +10,9 @@ export function probeDue(): RawBuilder<unknown> {
   const long = sql`statement_timestamp() + make_interval(secs => ${everySeconds})`
   return sql`
     select from (
-      select from billing.payment where status in ('sending', 'unknown') and unanswered and look_at > ${long}
+      select from billing.payment where status in ('sending', 'unknown') and unanswered and next_lookup_at > ${long}
       union all
-      select from billing.refund where status = 'pending' and unanswered and look_at > ${long}
+      select from billing.refund where status = 'pending' and unanswered and next_lookup_at > ${long}
     ) waiting
     where not exists (select from billing.provider_probe where next_at > statement_timestamp())`
 }
@@ -41,10 +41,10 @@ async function claimProbe(db: BillingDb, provider: string): Promise<boolean> {
 async function findWaiting(db: BillingDb): Promise<string | undefined> {
   const found = await sql<{ reference: string }>`
     (select provider_reference as reference from billing.payment
-     where status in ('sending', 'unknown') and unanswered order by look_at limit 1)
+     where status in ('sending', 'unknown') and unanswered order by next_lookup_at limit 1)
     union all
     (select p.provider_reference from billing.refund r join billing.payment p on p.id = r.payment_id
-     where r.status = 'pending' and r.unanswered order by r.look_at limit 1)
+     where r.status = 'pending' and r.unanswered order by r.next_lookup_at limit 1)
     limit 1`.execute(db)
   return found.rows[0]?.reference
 }

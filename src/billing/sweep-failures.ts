@@ -174,15 +174,15 @@ export async function noteFailure(
 async function putOff(tx: BillingTx, sweep: Sweep, id: string, until: Date): Promise<void> {
   if (sweep === 'payments')
     await sql`
-      update billing.payment set look_at = ${until}, sending_until = null
+      update billing.payment set next_lookup_at = ${until}, sending_until = null
       where id = ${id} and status in ('sending', 'unknown')`.execute(tx)
   if (sweep === 'refunds')
     await sql`
-      update billing.refund set look_at = ${until}, sending_until = null
+      update billing.refund set next_lookup_at = ${until}, sending_until = null
       where id = ${id} and status = 'pending'`.execute(tx)
   if (sweep === 'cards')
     await sql`
-      update billing.payment_method set look_at = ${until}
+      update billing.payment_method set next_lookup_at = ${until}
       where id = ${id} and state = 'pending'`.execute(tx)
 }
 

@@ -66,7 +66,7 @@ export type BillingTables = SharedTables & {
     expires: string | null
     plan_id: string | null
     failure: string | null
-    look_at: Date | null
+    next_lookup_at: Date | null
     created_at: Date
   }
   'billing.seller_logo': { sha256: string; content: Buffer }
@@ -115,7 +115,7 @@ export type BillingTables = SharedTables & {
     captured: Generated<bigint>
     refunded: Generated<bigint>
     refund_pending: Generated<bigint>
-    stray: Generated<boolean>
+    unmatched: Generated<boolean>
     settled_by_hand: Generated<bigint>
     dispute_status: Generated<'open' | 'won' | 'lost' | null>
     dispute_amount: Generated<bigint | null>
@@ -129,12 +129,12 @@ export type BillingTables = SharedTables & {
     sent_at: Date | null
     settled_at: Date | null
     sending_until: Date | null
-    look_at: Date | null
-    check_at: Date | null
-    looks: Generated<number>
+    next_lookup_at: Date | null
+    lookup_by: Date | null
+    lookup_count: Generated<number>
     unanswered: Generated<boolean>
-    none_count: Generated<number>
-    none_since: Date | null
+    not_found_count: Generated<number>
+    not_found_since: Date | null
     resend_declines: Generated<number>
     resend_code: string | null
     resend_since: Date | null
@@ -150,7 +150,7 @@ export type BillingTables = SharedTables & {
     currency: Currency
     reason: 'duplicate' | 'fraudulent' | 'requested_by_customer' | 'other' | null
     note: string | null
-    origin: 'request' | 'stray' | 'provider'
+    origin: 'request' | 'unmatched' | 'provider'
     status: 'pending' | 'succeeded' | 'failed'
     step: 'queued' | 'sending' | 'unknown' | 'accepted' | null
     code: string | null
@@ -159,12 +159,12 @@ export type BillingTables = SharedTables & {
     remaining: bigint | null
     settled_at: Date | null
     sending_until: Date | null
-    look_at: Date | null
-    check_at: Date | null
-    looks: Generated<number>
+    next_lookup_at: Date | null
+    lookup_by: Date | null
+    lookup_count: Generated<number>
     unanswered: Generated<boolean>
-    none_count: Generated<number>
-    none_since: Date | null
+    not_found_count: Generated<number>
+    not_found_since: Date | null
     resend_declines: Generated<number>
     resend_code: string | null
     resend_since: Date | null
@@ -206,7 +206,7 @@ export type BillingTables = SharedTables & {
     last_error: string | null
     received_at: Date
     settled_at: Date | null
-    look_at: Date
+    next_lookup_at: Date
   }
   'billing.charging_stop': {
     provider: string

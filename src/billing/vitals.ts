@@ -34,7 +34,7 @@ export async function readVitals(db: BillingDb, now: Date): Promise<BillingVital
   const unmatched = await sql<BillingVitals['unmatched'][number]>`
     select currency, count(*)::int as payments,
       sum(captured - refunded - settled_by_hand - dispute_lost)::bigint as amount
-    from billing.payment where stray and captured <> refunded + settled_by_hand + dispute_lost
+    from billing.payment where unmatched and captured <> refunded + settled_by_hand + dispute_lost
     group by currency order by currency`.execute(db)
   return { ...found.rows[0]!, unmatched: unmatched.rows }
 }
@@ -58,12 +58,12 @@ export async function listUnknown(db: BillingDb, limit: number): Promise<Unknown
   const found = await sql<UnknownMovement>`
     select * from (
       select id, 'payment' as kind, invoice_id, account_id, amount, currency, provider_reference as reference,
-        created_at, looks as lookups, look_at as next_lookup_at
+        created_at, lookup_count as lookups, next_lookup_at
       from billing.payment
       where status = 'unknown' or (status = 'sending' and sending_until < statement_timestamp())
       union all
       select id, 'refund', invoice_id, account_id, amount, currency, coalesce(provider_reference, ''),
-        created_at, looks, look_at
+        created_at, lookup_count, next_lookup_at
       from billing.refund where status = 'pending' and step = 'unknown') open
     order by created_at, id limit ${limit}`.execute(db)
   return found.rows

@@ -12,13 +12,13 @@ export async function wakeUnsettled(db: BillingDb, which: 'unanswered' | 'sent' 
     sent: sql`not unanswered and sent_at is not null`,
     unsent: sql`sent_at is null`,
   }[which]
-  const idle = sql`look_at > clock_timestamp() and (sending_until is null or sending_until <= clock_timestamp())`
+  const idle = sql`next_lookup_at > clock_timestamp() and (sending_until is null or sending_until <= clock_timestamp())`
   const woken = await sql<{ count: number }>`
     with payments as (
-      update billing.payment set look_at = clock_timestamp()
+      update billing.payment set next_lookup_at = clock_timestamp()
       where status in ('sending', 'unknown') and ${wanted} and ${idle} returning 1
     ), refunds as (
-      update billing.refund set look_at = clock_timestamp()
+      update billing.refund set next_lookup_at = clock_timestamp()
       where status = 'pending' and ${wanted} and ${idle} returning 1
     )
     select ((select count(*) from payments) + (select count(*) from refunds))::int as count`.execute(db)

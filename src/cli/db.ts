@@ -7,7 +7,7 @@ import { countSealed, reseal } from '../billing/reseal.ts'
 import { listSweepFailures } from '../billing/sweep-failures.ts'
 import { listUnknown, listWaitingWebhooks } from '../billing/vitals.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
-import { auditInsert } from '../platform/access/audit-rows.ts'
+import { auditStatement } from '../platform/access/audit-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
 import { grantsFor } from '../platform/database/grants.ts'
 import { countJobs, discardDeadJob, listDeadJobs, reviveDeadJob } from '../platform/queue/queue.ts'
@@ -282,7 +282,7 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
   const [first] = app.config.vaultKeys
   const target = `vault:${first?.version ?? 'data-dir'}`
   const noted = { at: app.clock(), actor: 'operator', action: 'keys.rotate', accountId: null, target }
-  await auditInsert(noted).execute(app.billing.db)
+  await auditStatement(noted).execute(app.billing.db)
   if (asJson) printJson(done)
   else print(`${done.checked} sealed values checked, ${done.resealed} sealed anew with the first key.`)
   return 0

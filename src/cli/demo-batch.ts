@@ -4,7 +4,7 @@ import { createRandom, type Random } from '../batch/learning/random.ts'
 import type { RankObservation } from '../batch/ranks/rank.ts'
 import { recordRanks } from '../batch/ranks/record-ranks.ts'
 import { recordVolumes } from '../batch/volumes/record-volumes.ts'
-import type { ToldVolume } from '../batch/volumes/volume-observation.ts'
+import type { ReportedVolume } from '../batch/volumes/volume-observation.ts'
 import { addDays, type Day, dayOf } from '../platform/time.ts'
 
 export type DemoBatchOptions = { onProgress?: (done: number, of: number) => void }
@@ -163,7 +163,7 @@ function siteChanges(random: Random, days: number): { drift: Float64Array; updat
 }
 
 /** Monthly volumes with a season: winter things are searched in winter. */
-function simulateVolumes(keywords: readonly string[], lastDay: Day): ToldVolume[] {
+function simulateVolumes(keywords: readonly string[], lastDay: Day): ReportedVolume[] {
   const random = createRandom(seed + 1)
   return keywords.flatMap((keyword) => {
     const level = Math.exp(5 + 4 * random.float())
@@ -172,12 +172,12 @@ function simulateVolumes(keywords: readonly string[], lastDay: Day): ToldVolume[
       : /여름|슬리퍼|선글라스/.test(keyword)
         ? 6
         : random.below(12)
-    return Array.from({ length: volumeMonths }, (_, back): ToldVolume => {
+    return Array.from({ length: volumeMonths }, (_, back): ReportedVolume => {
       const month = monthBefore(lastDay, back + 1)
       const season = 1 + 0.4 * Math.cos((2 * Math.PI * (Number(month.slice(5)) - 1 - peak)) / 12)
       const volume = Math.round((level * season * (1 + 0.1 * normal(random))) / 10) * 10
-      const told = { keyword, source: 'naver', kind: 'month' as const, day: `${month}-01` }
-      return volume < 10 ? { ...told, volume_max: 9 } : { ...told, volume }
+      const reported = { keyword, source: 'naver', kind: 'month' as const, day: `${month}-01` }
+      return volume < 10 ? { ...reported, volume_max: 9 } : { ...reported, volume }
     })
   })
 }

@@ -16,7 +16,7 @@ export type Begun = { readonly intent: string; readonly subject: string }
 
 export type Answer = { readonly status: number; readonly body: Buffer }
 
-export type Claim =
+export type KeyClaim =
   | { kind: 'first'; intent: string }
   /** The process of the first request died, or it answered 202: go on with the recorded work. */
   | { kind: 'continue'; intent: string }
@@ -84,7 +84,7 @@ export async function once<T extends IdempotencyTables>(
   now: Date,
   leaseMs: number,
   recordIntent: () => Promise<Begun>,
-): Promise<Claim> {
+): Promise<KeyClaim> {
   // A key that is old enough to be forgotten is as good as new.
   const claimed = await sql`
     insert into platform.idempotency_key as k (scope, key, fingerprint, intent, leased_until, created_at)
@@ -109,7 +109,7 @@ async function repeat<T extends IdempotencyTables>(
   vault: Vault,
   use: OnceKey,
   leaseMs: number,
-): Promise<Claim> {
+): Promise<KeyClaim> {
   const found = await sql<{
     fingerprint: Buffer
     intent: string

@@ -13,7 +13,7 @@ const statusOfKind = {
   too_large: 413,
   unsupported_media: 415,
   expectation: 417,
-  impossible: 422,
+  unprocessable: 422,
   limited: 429,
   provider_refused: 502,
   unavailable: 503,
@@ -86,7 +86,10 @@ export const refuse = refusalsOf({
     'gone',
     'The account was erased, and with it the answer to this request; see details for what was done.',
   ],
-  idempotency_key_reused: ['impossible', 'This Idempotency-Key was used with another body; use a new key.'],
+  idempotency_key_reused: [
+    'unprocessable',
+    'This Idempotency-Key was used with another body; use a new key.',
+  ],
   rate_limited: [
     'limited',
     'This workspace has used its 100 requests of the last minute; wait for Retry-After.',

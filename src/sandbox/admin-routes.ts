@@ -2,9 +2,9 @@ import Type from 'typebox'
 import type { Http } from '../platform/http/http.ts'
 import { limitOf, pageOf, pageQuery } from '../platform/page.ts'
 import { parseInstant } from '../platform/time.ts'
-import type { Desk } from './desk.ts'
 import { Faults } from './faults.ts'
 import { readPlace } from './place.ts'
+import type { ProviderContext } from './provider-context.ts'
 import { refuse } from './refusals.ts'
 
 const strict = { additionalProperties: false }
@@ -26,16 +26,16 @@ export const Dispute = Type.Object(
 )
 
 /** What a provider's own staff can do: look into the book, decide disputes, turn its clock, and make things go wrong. */
-export function adminRoutes(http: Http, desk: Desk): void {
+export function adminRoutes(http: Http, context: ProviderContext): void {
   // `/__sandbox` is what every simulator of a provider offers; `/admin` is this one's own name for the same.
-  for (const prefix of ['/admin', '/__sandbox']) staffRoutes(http, desk, prefix)
+  for (const prefix of ['/admin', '/__sandbox']) staffRoutes(http, context, prefix)
 }
 
-function staffRoutes(http: Http, desk: Desk, prefix: string): void {
-  http.get(`${prefix}/faults`, () => desk.faults.inForce())
+function staffRoutes(http: Http, context: ProviderContext, prefix: string): void {
+  http.get(`${prefix}/faults`, () => context.faults.inForce())
 
   http.post(`${prefix}/faults`, { schema: { body: Faults } }, async (request) => {
-    await desk.faults.set(request.body)
+    await context.faults.set(request.body)
     return request.body
   })
 
@@ -44,7 +44,7 @@ function staffRoutes(http: Http, desk: Desk, prefix: string): void {
     { schema: { querystring: Type.Object(pageQuery, strict) } },
     async (request) => {
       const limit = limitOf(request.query)
-      const rows = await desk.book.listNewestFirst(readPlace(request.query), limit + 1)
+      const rows = await context.book.listNewestFirst(readPlace(request.query), limit + 1)
       const { items, nextCursor } = pageOf(rows, limit, ({ at, id }) => [at, id])
       return { payments: items.map(({ payment }) => payment), next_cursor: nextCursor }
     },
@@ -52,8 +52,10 @@ function staffRoutes(http: Http, desk: Desk, prefix: string): void {
 
   http.post(`${prefix}/disputes`, { schema: { body: Dispute } }, async (request) => {
     const { reference, status, amount } = request.body
-    if (!(await desk.book.find(reference))) throw refuse('charge_not_found')
-    const payment = await desk.notifyAfter(desk.book.dispute(reference, status, amount, await desk.now()))
+    if (!(await context.book.find(reference))) throw refuse('charge_not_found')
+    const payment = await context.notifyAfter(
+      context.book.dispute(reference, status, amount, await context.now()),
+    )
     if (!payment) throw refuse('dispute_not_possible')
     return payment
   })
@@ -62,18 +64,22 @@ function staffRoutes(http: Http, desk: Desk, prefix: string): void {
 
   http.post(`${prefix}/charges/:name/dispute`, named, async (request) => {
     const { name } = request.params
-    const payment = await desk.notifyAfter(desk.book.dispute(name, 'open', undefined, await desk.now()))
+    const payment = await context.notifyAfter(
+      context.book.dispute(name, 'open', undefined, await context.now()),
+    )
     if (!payment) throw refuse('charge_not_found')
     return payment
   })
 
   http.post(`${prefix}/refunds/:name/fail`, named, async (request) => {
-    const payment = await desk.notifyAfter(desk.book.failRefund(request.params.name, await desk.now()))
+    const payment = await context.notifyAfter(
+      context.book.failRefund(request.params.name, await context.now()),
+    )
     if (!payment) throw refuse('refund_not_found')
     return payment
   })
 
-  http.get(`${prefix}/clock`, async () => ({ now: (await desk.now()).toISOString() }))
+  http.get(`${prefix}/clock`, async () => ({ now: (await context.now()).toISOString() }))
 
   http.post(
     `${prefix}/clock`,
@@ -81,9 +87,9 @@ function staffRoutes(http: Http, desk: Desk, prefix: string): void {
     async (request) => {
       const target = parseInstant(request.body.advance_to)
       if (!target) throw refuse('invalid_instant')
-      if (target < (await desk.now())) throw refuse('clock_backwards')
-      await desk.moveClock(target)
-      return { now: (await desk.now()).toISOString() }
+      if (target < (await context.now())) throw refuse('clock_backwards')
+      await context.moveClock(target)
+      return { now: (await context.now()).toISOString() }
     },
   )
 }

@@ -10,9 +10,9 @@ import { parseInstant } from '../platform/time.ts'
 import type { Entered, Keyed } from './book.ts'
 import { billingKeyOf, findCard, type TestCard } from './cards.ts'
 import { currencies } from './currencies.ts'
-import { breakDown, type Desk, hold, sendJson } from './desk.ts'
 import type { Faults, Mishap } from './faults.ts'
 import { readPlace } from './place.ts'
+import { breakDown, hold, type ProviderContext, sendJson } from './provider-context.ts'
 import { refuse } from './refusals.ts'
 
 const Reference = Type.String({ minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7e]+$' })
@@ -55,27 +55,27 @@ const Listing = Type.Object(
 )
 
 /** The provider's API for merchants. */
-export function chargeRoutes(http: Http, desk: Desk): void {
-  const common = { onRequest: [refuseWhenDown(desk)] }
+export function chargeRoutes(http: Http, context: ProviderContext): void {
+  const common = { onRequest: [refuseWhenDown(context)] }
 
   http.post('/v1/charges', { ...common, schema: { body: Charge } }, (request, reply) =>
-    charge(desk, request, reply, request.body),
+    charge(context, request, reply, request.body),
   )
   http.post(
     '/v1/charges/:name/refunds',
     { ...common, schema: { params: Named, body: Refund } },
-    (request, reply) => refund(desk, request, reply, request.params.name, request.body),
+    (request, reply) => refund(context, request, reply, request.params.name, request.body),
   )
   http.get('/v1/charges/:name', { ...common, schema: { params: Named } }, async (request, reply) => {
-    if (await lookupFails(desk, request.params.name)) return breakDown(reply)
-    const found = await desk.book.find(request.params.name)
+    if (await lookupFails(context, request.params.name)) return breakDown(reply)
+    const found = await context.book.find(request.params.name)
     if (!found) throw refuse('charge_not_found')
-    const echo = desk.faults.lookupEcho(await desk.faults.inForce(), request.params.name)
+    const echo = context.faults.lookupEcho(await context.faults.inForce(), request.params.name)
     return sendJson(reply, 200, misnamed(withCard(found.payment, findCard(found.billingKey)!), echo))
   })
   http.get('/v1/charges', { ...common, schema: { querystring: Listing } }, async (request, reply) => {
-    if (await lookupFails(desk, 'list')) return breakDown(reply)
-    return listCharges(desk, request.query)
+    if (await lookupFails(context, 'list')) return breakDown(reply)
+    return listCharges(context, request.query)
   })
   http.post(
     '/v1/billing-keys/exchange',
@@ -96,29 +96,34 @@ export function chargeRoutes(http: Http, desk: Desk): void {
   })
 }
 
-function refuseWhenDown(desk: Desk) {
+function refuseWhenDown(context: ProviderContext) {
   return async (request: FastifyRequest): Promise<void> => {
-    const { down, refuse_credentials } = await desk.faults.inForce()
+    const { down, refuse_credentials } = await context.faults.inForce()
     if (refuse_credentials) throw refuse('unauthorized')
     if (down === 'reset') request.raw.socket.resetAndDestroy()
     if (down) throw refuse('provider_down')
   }
 }
 
-async function lookupFails(desk: Desk, subject: string): Promise<boolean> {
-  return desk.faults.lookupFails(await desk.faults.inForce(), subject)
+async function lookupFails(context: ProviderContext, subject: string): Promise<boolean> {
+  return context.faults.lookupFails(await context.faults.inForce(), subject)
 }
 
-async function charge(desk: Desk, request: FastifyRequest, reply: FastifyReply, body: Static<typeof Charge>) {
-  const faults = await desk.faults.inForce()
+async function charge(
+  context: ProviderContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: Static<typeof Charge>,
+) {
+  const faults = await context.faults.inForce()
   const key = requireIdempotencyKey(request)
   const card = findCard(body.billing_key)
   if (!card) throw refuse('billing_key_invalid')
   if (!isTaken(faults, body.currency)) throw refuse('currency_not_supported')
 
-  const mishap = card.charge ?? desk.faults.mishapOf(faults, key)
+  const mishap = card.charge ?? context.faults.mishapOf(faults, key)
   if (mishap === 'error_before') return breakDown(reply)
-  if (mishap === 'timeout_before') return hold(request, reply, desk.closing)
+  if (mishap === 'timeout_before') return hold(request, reply, context.closing)
   if (mishap === 'key_used_otherwise') throw refuse('idempotency_key_reused')
 
   const entry = {
@@ -131,26 +136,26 @@ async function charge(desk: Desk, request: FastifyRequest, reply: FastifyReply, 
     declinedAs: card.declinedAs ?? null,
     firstChargeOnly: card.firstChargeOnly ?? false,
   }
-  const notice = desk.faults.deliveryOf(faults, body.reference)
+  const notice = context.faults.deliveryOf(faults, body.reference)
   const slowMs = (card.chargeSlowMs ?? 0) + (faults.slow_ms ?? 0)
-  const entered = await enter(desk, request, key, slowMs, (keyed) =>
-    desk.book.charge(keyed, entry, faults.duplicate_references ?? false, notice),
+  const entered = await enter(context, request, key, slowMs, (keyed) =>
+    context.book.charge(keyed, entry, faults.duplicate_references ?? false, notice),
   )
-  return answer(desk, request, reply, { ...entered, answer: withCard(entered.answer, card) }, mishap)
+  return answer(context, request, reply, { ...entered, answer: withCard(entered.answer, card) }, mishap)
 }
 
 async function refund(
-  desk: Desk,
+  context: ProviderContext,
   request: FastifyRequest,
   reply: FastifyReply,
   payment: string,
   body: Static<typeof Refund>,
 ) {
-  const faults = await desk.faults.inForce()
+  const faults = await context.faults.inForce()
   const key = requireIdempotencyKey(request)
-  const mishap = desk.faults.mishapOf(faults, key)
+  const mishap = context.faults.mishapOf(faults, key)
   if (mishap === 'error_before') return breakDown(reply)
-  if (mishap === 'timeout_before') return hold(request, reply, desk.closing)
+  if (mishap === 'timeout_before') return hold(request, reply, context.closing)
   if (mishap === 'key_used_otherwise') throw refuse('idempotency_key_reused')
 
   const entry = {
@@ -159,12 +164,12 @@ async function refund(
     amount: BigInt(body.amount),
     expectedRemaining: body.expected_remaining === undefined ? null : BigInt(body.expected_remaining),
   }
-  const notice = desk.faults.deliveryOf(faults, body.reference)
-  const entered = await enter(desk, request, key, faults.slow_ms ?? 0, (keyed) =>
-    desk.book.refund(keyed, entry, faults.duplicate_references ?? false, notice),
+  const notice = context.faults.deliveryOf(faults, body.reference)
+  const entered = await enter(context, request, key, faults.slow_ms ?? 0, (keyed) =>
+    context.book.refund(keyed, entry, faults.duplicate_references ?? false, notice),
   )
   const silent = findCard(entered.card ?? '')?.refund === 'timeout_after'
-  return answer(desk, request, reply, entered, silent ? 'timeout_after' : mishap)
+  return answer(context, request, reply, entered, silent ? 'timeout_after' : mishap)
 }
 
 function requireIdempotencyKey(request: FastifyRequest): string {
@@ -179,7 +184,7 @@ function isTaken(faults: Faults, currency: string): boolean {
 
 /** Slow work holds its key meanwhile, so that a repeat learns that the first is still at it; the money moves at the end. */
 async function enter(
-  desk: Desk,
+  context: ProviderContext,
   request: FastifyRequest,
   key: string,
   slowMs: number,
@@ -189,17 +194,17 @@ async function enter(
     key,
     fingerprint: fingerprintOf(request),
     claimant: newId('req_'),
-    now: await desk.now(),
-    keyWindowMs: desk.keyWindowMs,
+    now: await context.now(),
+    keyWindowMs: context.keyWindowMs,
   }
-  if (slowMs === 0) return desk.notifyAfter(move(keyed))
+  if (slowMs === 0) return context.notifyAfter(move(keyed))
 
-  const claim = await desk.book.claim(keyed, slowMs + deadAfterMs)
+  const claim = await context.book.claim(keyed, slowMs + deadAfterMs)
   if (claim.outcome !== 'act') return claim
-  await sleep(slowMs, undefined, { signal: desk.closing }).catch(() => {
+  await sleep(slowMs, undefined, { signal: context.closing }).catch(() => {
     throw refuse('provider_down')
   })
-  return desk.notifyAfter(move({ ...keyed, now: await desk.now() }))
+  return context.notifyAfter(move({ ...keyed, now: await context.now() }))
 }
 
 // A server that has not answered this long after it meant to is dead, and a repeat takes over.
@@ -225,7 +230,7 @@ const refusalOf = {
 } as const
 
 async function answer(
-  desk: Desk,
+  context: ProviderContext,
   request: FastifyRequest,
   reply: FastifyReply,
   entered: Entered,
@@ -238,7 +243,7 @@ async function answer(
     case 'error_after':
       return breakDown(reply)
     case 'timeout_after':
-      return hold(request, reply, desk.closing)
+      return hold(request, reply, context.closing)
     case 'wrong_amount':
     case 'wrong_currency':
       return sendJson(reply, status, misnamed(entered.answer, mishap))
@@ -272,9 +277,9 @@ function shownOf({ brand, last4, expires }: TestCard) {
   return { brand, last4, expires }
 }
 
-async function listCharges(desk: Desk, query: Static<typeof Listing>) {
+async function listCharges(context: ProviderContext, query: Static<typeof Listing>) {
   const { from, to, by = 'created', limit = 100 } = query
-  const rows = await desk.book.listOldestFirst(
+  const rows = await context.book.listOldestFirst(
     by,
     instantOf(from),
     instantOf(to),

@@ -9,9 +9,9 @@ import { Refusal } from '../platform/refusal.ts'
 import { adminRoutes } from './admin-routes.ts'
 import { openBook } from './book.ts'
 import { chargeRoutes } from './charge-routes.ts'
-import type { Desk } from './desk.ts'
 import { openFaultDesk } from './faults.ts'
 import { openNotifier } from './notifier.ts'
+import type { ProviderContext } from './provider-context.ts'
 import { requireOneOf } from './secret-key.ts'
 
 export type Sandbox = {
@@ -53,7 +53,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   setMaxListeners(0, closing.signal)
   const book = openBook(pool)
   const notifier = openNotifier({ pool, ...options.webhook, onError })
-  const desk: Desk = {
+  const context: ProviderContext = {
     book,
     faults: openFaultDesk(pool),
     now: freshTime(clock),
@@ -65,8 +65,8 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
 
   const http = buildServer(onError)
   http.addHook('onRequest', requireOneOf(options.keys))
-  chargeRoutes(http, desk)
-  adminRoutes(http, desk)
+  chargeRoutes(http, context)
+  adminRoutes(http, context)
   await http.listen({ port: options.port ?? 0, host: options.host ?? '127.0.0.1' })
   const housekeeping = setInterval(() => {
     book.forgetKeys(new Date(clock().getTime() - keyWindowMs)).catch(onError)

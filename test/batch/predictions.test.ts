@@ -35,7 +35,7 @@ test('before the first run there is none', async () => {
   expect([status, body.error.code]).toEqual([404, 'prediction_not_found'])
 })
 
-test('every registered keyword with a usable rank is foretold, and no other', async () => {
+test('every registered keyword with a usable rank is predicted, and no other', async () => {
   await store(world, 'ws_other', [
     ranked('aimless 1', '2030-01-13', 5),
     { keyword: 'only failed', day: '2030-01-13', status: 'failed' },
@@ -109,7 +109,7 @@ test('a keyword that is none is refused as one', async () => {
   expect((await world.get('/api/batch/predictions/a')).status).toBe(400)
 })
 
-test('every series is foretold; the one with most usable days speaks for a keyword unless another is named', async () => {
+test('every series is predicted; the one with most usable days speaks for a keyword unless another is named', async () => {
   await store(world, 'ws_series', [
     ranked('a', '2030-01-12', 5),
     ranked('a', '2030-01-13', 5),

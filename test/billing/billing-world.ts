@@ -133,12 +133,12 @@ export async function openBillingWorld(
     runDue: () => runDue(app),
     /** Lets every lease and every real-time wait run out, as if their owners had died long ago. */
     async forgetLeases(): Promise<void> {
-      await pool.query(`update billing.payment set sending_until = null, look_at = clock_timestamp()
+      await pool.query(`update billing.payment set sending_until = null, next_lookup_at = clock_timestamp()
                         where status in ('sending', 'unknown')`)
-      await pool.query(`update billing.refund set sending_until = null, look_at = clock_timestamp()
+      await pool.query(`update billing.refund set sending_until = null, next_lookup_at = clock_timestamp()
                         where status = 'pending'`)
       await pool.query(
-        `update billing.payment_method set look_at = clock_timestamp() where state = 'pending'`,
+        `update billing.payment_method set next_lookup_at = clock_timestamp() where state = 'pending'`,
       )
       await pool.query('update platform.idempotency_key set leased_until = null')
     },

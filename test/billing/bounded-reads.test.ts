@@ -189,7 +189,7 @@ test('a few refunds whose hour has come are taken up, however many wait before a
   // The first half waits for both clocks; the second falls due by the service's clock, though its next look is farther still.
   await pool.query(
     `insert into billing.refund (id, payment_id, n, provider_reference, invoice_id, account_id, amount, currency, origin,
-       status, step, created_at, look_at, check_at)
+       status, step, created_at, next_lookup_at, lookup_by)
      select 'ref_' || p.id, p.id, 1, 'ref_' || p.id, p.invoice_id, p.account_id, 1, 'KRW', 'request', 'pending', 'queued',
        p.created_at, now() + (n + 600) * interval '1 second',
        $1::timestamptz + case when n <= $2::int / 2 then n else -n end * interval '1 second'
@@ -206,7 +206,7 @@ test('a few refunds whose hour has come are taken up, however many wait before a
 test('one attempt in doubt is found among ten thousand that were never sent, and a few of those among all of them', async () => {
   await pool.query(
     `insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id,
-       amount, currency, status, created_at, sent_at, look_at)
+       amount, currency, status, created_at, sent_at, next_lookup_at)
      select p.id || 'u', p.id || 'u', 2, p.invoice_id, p.subscription_id, p.account_id, 'pm', 9900, 'KRW', 'sending', p.created_at,
        case when n = 5000 then now() end, now() - n * interval '1 second'
      from (select *, row_number() over (order by id) as n from billing.payment where status = 'succeeded') p`,

@@ -131,7 +131,7 @@ describe('erasing an account', () => {
         last_error: null,
         received_at: world.app.clock(),
         settled_at: world.app.clock(),
-        look_at: new Date(),
+        next_lookup_at: new Date(),
       })
       .execute()
     const cancel = { subscription_id, reason: planted.reason }

@@ -13,9 +13,9 @@ afterEach(async () => {
 const waits = async (open: BillingWorld) =>
   (
     await open.rows<{ wait: number }>(
-      `select extract(epoch from look_at - clock_timestamp())::float8 as wait from (
-         select id, look_at from billing.payment where status in ('sending', 'unknown')
-         union all select id, look_at from billing.refund where status = 'pending') as waiting order by id`,
+      `select extract(epoch from next_lookup_at - clock_timestamp())::float8 as wait from (
+         select id, next_lookup_at from billing.payment where status in ('sending', 'unknown')
+         union all select id, next_lookup_at from billing.refund where status = 'pending') as waiting order by id`,
     )
   ).map(({ wait }) => Math.round(wait))
 
@@ -23,7 +23,7 @@ const waits = async (open: BillingWorld) =>
 async function passSeconds(open: BillingWorld, seconds: number): Promise<void> {
   for (const table of ['payment', 'refund'])
     await open.rows(
-      `update billing.${table} set look_at = look_at - $1 * interval '1 second' where look_at is not null`,
+      `update billing.${table} set next_lookup_at = next_lookup_at - $1 * interval '1 second' where next_lookup_at is not null`,
       [seconds],
     )
   await open.rows(`update billing.provider_probe set next_at = next_at - $1 * interval '1 second'`, [seconds])
@@ -87,7 +87,7 @@ test('one that is answered after a long silence of charges wakes the others', as
   }
   expect(world.script.calls.charge).toBe(20)
   await world.rows(
-    `update billing.payment set look_at = clock_timestamp() where id = (select min(id) from billing.payment)`,
+    `update billing.payment set next_lookup_at = clock_timestamp() where id = (select min(id) from billing.payment)`,
   )
   await world.runDue()
   await world.runDue()
@@ -109,7 +109,7 @@ test('over HTTP: what a provider that was down left in doubt is settled within a
     expect((await service.post('/api/billing/subscribe', body)).status).toBe(202)
     // As if the silence had lasted for hours.
     await service.query(
-      `update billing.payment set looks = 14, look_at = clock_timestamp() + interval '1 hour', unanswered = true`,
+      `update billing.payment set lookup_count = 14, next_lookup_at = clock_timestamp() + interval '1 hour', unanswered = true`,
     )
     await service.post('/api/sandbox/provider/faults', {})
     const back = Date.now()

@@ -221,7 +221,7 @@ describe('what becomes of them', () => {
   }
   /** Acts on everything in the inbox, as the sweep does once the short wait for our own answer is over. */
   async function process() {
-    await world.rows(`update billing.webhook set look_at = clock_timestamp() where status = 'waiting'`)
+    await world.rows(`update billing.webhook set next_lookup_at = clock_timestamp() where status = 'waiting'`)
     return processWebhooks(world.app)
   }
   const statusOf = async (id: string) =>
@@ -380,7 +380,7 @@ describe('what becomes of them', () => {
       expect(round).toBeLessThan(30)
       await process()
       const [row] = await world.rows<{ wait: number }>(
-        'select extract(epoch from look_at - clock_timestamp())::float8 as wait from billing.webhook where event_id = $1',
+        'select extract(epoch from next_lookup_at - clock_timestamp())::float8 as wait from billing.webhook where event_id = $1',
         [id],
       )
       waits.push(Math.round(row!.wait))
@@ -422,10 +422,10 @@ describe('what becomes of them', () => {
   test('events taken by a process that died are taken up again when its lease is over', async () => {
     await world.subscribe('acct')
     const id = await tell((await paymentOf('acct')).id, 'payment.refunded')
-    await world.rows(`update billing.webhook set look_at = clock_timestamp()`)
+    await world.rows(`update billing.webhook set next_lookup_at = clock_timestamp()`)
     expect(await takeWaiting(world.app.db, 10)).toHaveLength(1)
     expect(await processWebhooks(world.app)).toBe(0)
-    await world.rows(`update billing.webhook set look_at = look_at - interval '61 seconds'`)
+    await world.rows(`update billing.webhook set next_lookup_at = next_lookup_at - interval '61 seconds'`)
     expect(await processWebhooks(world.app)).toBe(1)
     expect(await statusOf(id)).toBe('done')
   })

@@ -52,7 +52,7 @@ const waits = [
 ]
 
 /** So do the waits of our inbox, once: a notification of something that only service time can settle waits on. */
-const lookAtNotifications = `update billing.webhook set look_at = now() where status = 'waiting'`
+const lookAtNotifications = `update billing.webhook set next_lookup_at = now() where status = 'waiting'`
 
 const now = `now() + (select offset_ms from platform.clock) * interval '1 ms'`
 
@@ -61,10 +61,10 @@ const dueNow = [
   `select 1 from billing.subscription where status in ('active', 'trialing') and next_billing_at <= ${now}`,
   `select 1 from billing.subscription where status = 'canceling' and cancel_at <= ${now}`,
   `select 1 from billing.invoice where due_at <= ${now}`,
-  `select 1 from billing.payment where status in ('sending', 'unknown') and (look_at <= now() or check_at <= ${now})`,
-  `select 1 from billing.refund where status = 'pending' and (look_at <= now() or check_at <= ${now})`,
-  `select 1 from billing.payment_method where state = 'pending' and look_at <= now()`,
-  `select 1 from billing.webhook where status = 'waiting' and look_at <= now()`,
+  `select 1 from billing.payment where status in ('sending', 'unknown') and (next_lookup_at <= now() or lookup_by <= ${now})`,
+  `select 1 from billing.refund where status = 'pending' and (next_lookup_at <= now() or lookup_by <= ${now})`,
+  `select 1 from billing.payment_method where state = 'pending' and next_lookup_at <= now()`,
+  `select 1 from billing.webhook where status = 'waiting' and next_lookup_at <= now()`,
   `select 1 from sandbox.delivery where status = 'waiting'`,
   'select 1 from graphile_worker._private_jobs where attempts < max_attempts',
 ]

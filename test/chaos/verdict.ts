@@ -41,7 +41,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
     ...violations,
     ...found('every request gets a clear answer in the end', leftInDoubt(witness.caller.errands)),
     ...found('what was acknowledged is seen by everybody at once', unseen(history.requests())),
-    ...found("a refund is one request's", await strayRefunds(witness.caller.errands, query)),
+    ...found("a refund is one request's", await unmatchedRefunds(witness.caller.errands, query)),
     ...found('no process ends by itself', fleet.mishaps),
     ...found('whatever was killed comes back', troubles.failures),
   ]
@@ -128,7 +128,7 @@ function unseen(requests: readonly RequestEntry[]): string[] {
 }
 
 /** Each refund was told to exactly one errand, unless the provider declined it; a repeat never makes another. */
-async function strayRefunds(errands: readonly Errand[], query: Query): Promise<string[]> {
+async function unmatchedRefunds(errands: readonly Errand[], query: Query): Promise<string[]> {
   const toldTo = new Map<string, Set<Errand>>()
   for (const errand of errands) {
     for (const entry of errand.entries) {

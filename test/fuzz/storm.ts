@@ -26,7 +26,7 @@ export type Storm = {
   readonly forged: number
   readonly seconds: number
   /** Payments of which we knew nothing certain until the storm told us to look. */
-  readonly settledByNews: number
+  readonly settledByNotification: number
   readonly statuses: Readonly<Record<string, number>>
   readonly faults: readonly string[]
 }
@@ -55,7 +55,7 @@ export async function runStorm(service: Service, options: StormOptions): Promise
     deliveries: options.deliveries,
     forged: options.forged,
     seconds: delivered.seconds,
-    settledByNews: inDoubt,
+    settledByNotification: inDoubt,
     statuses: Object.fromEntries(delivered.statuses),
     faults: [
       ...delivered.faults,

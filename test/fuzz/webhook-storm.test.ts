@@ -25,6 +25,6 @@ test(
     expect(storm.faults).toEqual([])
     expect(storm.statuses).toEqual({ '200': 1_000, 'forged 401': 300 })
     expect(storm.events).toBeGreaterThan(80)
-    expect(storm.settledByNews).toBeGreaterThan(0)
+    expect(storm.settledByNotification).toBeGreaterThan(0)
   },
 )

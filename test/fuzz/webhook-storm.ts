@@ -34,7 +34,7 @@ try {
     const perSecond = Math.round((storm.deliveries + storm.forged) / storm.seconds)
     console.log(
       `seed ${values.seed}: ${storm.events} events delivered ${storm.deliveries} times among ${storm.forged} forgeries in ` +
-        `${storm.seconds.toFixed(0)} s (${perSecond}/s); ${storm.settledByNews} payments settled by the news; ` +
+        `${storm.seconds.toFixed(0)} s (${perSecond}/s); ${storm.settledByNotification} payments settled by the news; ` +
         `answers ${JSON.stringify(storm.statuses)}; ${storm.faults.length} wrong effects`,
     )
     if (values.json !== undefined)

@@ -27,7 +27,7 @@ export type Facts = {
     captured: number
     refunded: number
     refund_pending: number
-    stray: boolean
+    unmatched: boolean
   }[]
   readonly refunds: readonly {
     id: string
@@ -56,7 +56,7 @@ export async function readFacts(stage: Stage, accountId: string): Promise<Facts>
         'subscriptions', ${list('id, status, cancel_code, payment_method_id, trial_ends_at', `from billing.subscription where ${own} order by id`)},
         'periods', ${list('p.subscription_id, p.k, p.invoice_id', `from billing.period p join billing.subscription s on s.id = p.subscription_id where s.${own} order by p.k`)},
         'invoices', ${list('id, number, status, amount_due, amount_paid, amount_refunded', `from billing.invoice where ${own} order by number`)},
-        'payments', ${list('id, provider_reference, invoice_id, payment_method_id, status, captured, refunded, refund_pending, stray', `from billing.payment where ${own} order by id`)},
+        'payments', ${list('id, provider_reference, invoice_id, payment_method_id, status, captured, refunded, refund_pending, unmatched', `from billing.payment where ${own} order by id`)},
         'refunds', ${list('id, payment_id, amount, status, origin', `from billing.refund where ${own} order by id`)},
         'methods', ${list('id, state', `from billing.payment_method where ${own} order by id`)},
         'events', ${list('type, data', `from billing.event where ${own} order by id`)},
@@ -158,14 +158,15 @@ function moneyAgrees(facts: Facts): [boolean, string][] {
         [payment.refunded === total(refunds), `the refunds of ${payment.id} add up`],
         [payment.refund_pending === 0, `nothing of ${payment.id} is left set aside`],
         [
-          !payment.stray || payment.refunded === payment.captured,
-          `stray money ${payment.id} goes back in full`,
+          !payment.unmatched || payment.refunded === payment.captured,
+          `unmatched money ${payment.id} goes back in full`,
         ],
       ]
     }),
     ...facts.invoices.map((invoice): [boolean, string] => {
       const paying = facts.payments.filter(
-        ({ invoice_id, status, stray }) => invoice_id === invoice.id && status === 'succeeded' && !stray,
+        ({ invoice_id, status, unmatched }) =>
+          invoice_id === invoice.id && status === 'succeeded' && !unmatched,
       )
       const captured = paying.reduce((sum, payment) => sum + payment.captured, 0)
       const refunded = paying.reduce((sum, payment) => sum + payment.refunded, 0)

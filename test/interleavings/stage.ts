@@ -108,16 +108,16 @@ export async function openStage(url: string): Promise<Stage> {
       `${id} in (select ${id} from billing.${table} where ${state} for update skip locked)`
     await pool.query(`
       with payments as (
-        update billing.payment set sending_until = null, look_at = clock_timestamp()
+        update billing.payment set sending_until = null, next_lookup_at = clock_timestamp()
         where ${free('payment', 'id', `status in ('sending', 'unknown')`)}),
       refunds as (
-        update billing.refund set sending_until = null, look_at = clock_timestamp()
+        update billing.refund set sending_until = null, next_lookup_at = clock_timestamp()
         where ${free('refund', 'id', `status = 'pending'`)}),
       cards as (
-        update billing.payment_method set look_at = clock_timestamp()
-        where ${free('payment_method', 'id', `state = 'pending' and look_at is not null`)}),
+        update billing.payment_method set next_lookup_at = clock_timestamp()
+        where ${free('payment_method', 'id', `state = 'pending' and next_lookup_at is not null`)}),
       webhooks as (
-        update billing.webhook set look_at = clock_timestamp()
+        update billing.webhook set next_lookup_at = clock_timestamp()
         where ${free('webhook', 'event_id', `status = 'waiting'`)})
       select`)
   }

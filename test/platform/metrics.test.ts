@@ -41,12 +41,12 @@ test('what an operator asks is answered by a number', async () => {
   expect(await sampled('rankledger_pool_connections{state="open"}')).toBeGreaterThan(0)
 
   // Rows as a lost answer, an unprocessed notification, a stop and money without an invoice leave them.
-  await world.query(`update billing.payment set stray = true where status = 'succeeded'`)
+  await world.query(`update billing.payment set unmatched = true where status = 'succeeded'`)
   await world.query(
     `insert into billing.charging_stop (provider, stopped_at, cause) values ('sandbox', now(), 'test')`,
   )
   await world.query(
-    `insert into billing.webhook (event_id, body_hash, type, reference, status, received_at, look_at)
+    `insert into billing.webhook (event_id, body_hash, type, reference, status, received_at, next_lookup_at)
      values ('evt_late', '', 'x', 'none', 'waiting', now() - interval '1 hour', now() + interval '1 hour'),
             ('evt_bad', '', 'x', 'none', 'failed', now(), now())`,
   )
@@ -57,7 +57,7 @@ test('what an operator asks is answered by a number', async () => {
   expect(await sampled('rankledger_webhooks{state="failed"}')).toBe(1)
   expect(await sampled('rankledger_webhook_lag_seconds')).toBeGreaterThan(3_500)
   await world.query('delete from billing.charging_stop')
-  await world.query('update billing.payment set stray = false')
+  await world.query('update billing.payment set unmatched = false')
   expect(await sampled('rankledger_charging_stopped')).toBe(0)
   expect(await read()).not.toContain('rankledger_unmatched_payments{')
 })
@@ -70,7 +70,7 @@ test('a charge without an answer is counted, with its age', async () => {
   }
   await world.post('/api/billing/subscribe', body)
   await world.query(
-    `update billing.payment set status = 'unknown', captured = 0, settled_at = null, look_at = now() + interval '1 hour',
+    `update billing.payment set status = 'unknown', captured = 0, settled_at = null, next_lookup_at = now() + interval '1 hour',
        created_at = created_at - interval '2 hours' where account_id = 'acct_silent'`,
   )
   expect(await sampled('rankledger_payments_unknown')).toBe(1)

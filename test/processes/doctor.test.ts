@@ -93,7 +93,7 @@ test('dead jobs are discarded, unknown charges and waiting webhooks listed', asy
   expect(await world.query('select 1 from graphile_worker._private_jobs')).toEqual([])
 
   await world.query(
-    `insert into billing.webhook (event_id, body_hash, type, reference, status, received_at, look_at)
+    `insert into billing.webhook (event_id, body_hash, type, reference, status, received_at, next_lookup_at)
      values ('evt_late', '', 'payment.paid', 'none', 'waiting', now(), now())`,
   )
   expect(JSON.parse((await run('webhooks', '--json')).output).webhooks).toEqual([
@@ -102,7 +102,7 @@ test('dead jobs are discarded, unknown charges and waiting webhooks listed', asy
   const body = { account_id: 'a', plan_id: 'pro-monthly', payment_method: { billing_key: 'bk_test_ok' } }
   await world.post('/api/billing/subscribe', body)
   await world.query(
-    `update billing.payment set status = 'unknown', captured = 0, settled_at = null, look_at = now() + interval '1 hour'`,
+    `update billing.payment set status = 'unknown', captured = 0, settled_at = null, next_lookup_at = now() + interval '1 hour'`,
   )
   expect(JSON.parse((await run('unknown', '--json')).output).unknown).toEqual([
     expect.objectContaining({ kind: 'payment', amount: 29_000, currency: 'KRW', account_id: 'a' }),

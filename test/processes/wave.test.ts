@@ -82,7 +82,7 @@ test('in a wave of renewals a lost answer, a refund, a cancellation and a notifi
     canceled,
   ])
   await world.query(
-    `insert into billing.webhook (event_id, body_hash, type, claim, reference, status, received_at, look_at)
+    `insert into billing.webhook (event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
      select 'evt_1', '\\x00', 'payment.updated', 'changed', p.provider_reference, 'waiting', now(), now()
      from billing.payment p where p.account_id = 'notified'`,
   )
@@ -153,6 +153,6 @@ async function askForRefund(accountId: string): Promise<string> {
   const asked = { invoiceId, amount: 100, reason: null, note: null, actor: 'test', mayTouch: () => true }
   const { billing } = world.app
   const refundId = await billing.db.transaction().execute((tx) => requestRefund(billing, tx, asked))
-  await world.query('update billing.refund set look_at = now() where id = $1', [refundId])
+  await world.query('update billing.refund set next_lookup_at = now() where id = $1', [refundId])
   return refundId
 }

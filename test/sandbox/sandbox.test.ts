@@ -309,13 +309,13 @@ describe('faults', () => {
         },
       },
     })
-    const desk = openFaultDesk(slowReads)
-    const reading = desk.inForce()
+    const context = openFaultDesk(slowReads)
+    const reading = context.inForce()
     await world.pool.query('select 1')
-    await desk.set({ down: true })
+    await context.set({ down: true })
     letGo()
     await reading
-    expect(await desk.inForce()).toEqual({ down: true })
+    expect(await context.inForce()).toEqual({ down: true })
   })
 
   test('a rate hits about its share, alike for the same seed and otherwise for another', async () => {

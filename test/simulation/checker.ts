@@ -68,7 +68,7 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'what was told before an erasure is not kept after it': erasedTextIsGone,
   'a contact is the newest that was given': contactsAreTheNewest,
   'no charge after an accepted cancellation': cancellationHolds,
-  'money that pays for nothing goes back': straysGoBack,
+  'money that pays for nothing goes back': unmatchedMoneyGoesBack,
   'unmatched money is never silent': unmatchedIsTold,
   'a dispute is followed to its end, and a lost one is booked': disputesAreFollowed,
   'invoice numbers have no gap': numbersHaveNoGap,
@@ -116,7 +116,7 @@ function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): s
   const attemptsOf = groupBy(payments, ({ invoice_id }) => invoice_id)
   for (const invoice of invoices) {
     const paying = (attemptsOf.get(invoice.id) ?? []).filter(
-      ({ status, stray }) => status === 'succeeded' && !stray,
+      ({ status, unmatched }) => status === 'succeeded' && !unmatched,
     )
     const paid = sum(paying, ({ captured }) => captured)
     const refunded = sum(paying, (payment) => payment.refunded)
@@ -127,8 +127,8 @@ function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): s
   }
   for (const currency of ['KRW', 'USD']) {
     const ours = payments.filter((payment) => payment.currency === currency)
-    const stray = ours.filter((payment) => payment.stray)
-    const proper = ours.filter((payment) => !payment.stray)
+    const unmatched = ours.filter((payment) => payment.unmatched)
+    const proper = ours.filter((payment) => !payment.unmatched)
     const balance = (name: string) =>
       sum(
         transfers.filter((entry) => entry.currency === currency && entry.book === name),
@@ -142,9 +142,9 @@ function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): s
       provider: atProvider,
       revenue: -sum(proper, ({ captured }) => captured),
       refunds: sum(proper, ({ refunded }) => refunded),
-      unclaimed: -sum(stray, leftOf),
+      unclaimed: -sum(unmatched, leftOf),
       disputes: sum(proper, ({ dispute_lost }) => dispute_lost),
-      settlements: -sum(stray, ({ settled_by_hand }) => settled_by_hand),
+      settlements: -sum(unmatched, ({ settled_by_hand }) => settled_by_hand),
     }
     for (const [name, amount] of Object.entries(expected))
       if (balance(name) !== amount)
@@ -167,12 +167,12 @@ function chargedOnce({ book, periods, payments, invoices, subscriptions, prices,
     const invoice = invoices.find(({ id }) => id === invoice_id)!
     const subscription = subscriptions.find(({ id }) => id === subscription_id)!
     const attempts = attemptsOf.get(invoice_id) ?? []
-    const proper = attempts.filter(({ status, stray }) => status === 'succeeded' && !stray)
+    const proper = attempts.filter(({ status, unmatched }) => status === 'succeeded' && !unmatched)
     if (proper.length > 1) found.push(`${name} was charged ${proper.length} times`)
-    for (const stray of attempts.filter((payment) => payment.stray)) {
-      const charge = chargesOf.get(stray.id)?.[0]
+    for (const unmatched of attempts.filter((payment) => payment.unmatched)) {
+      const charge = chargesOf.get(unmatched.id)?.[0]
       const withdrawn = invoice.status === 'void' || invoice.status === 'uncollectible'
-      if (!withdrawn && !charge?.late) found.push(`${name} was charged once more, as ${stray.id}`)
+      if (!withdrawn && !charge?.late) found.push(`${name} was charged once more, as ${unmatched.id}`)
     }
     for (const { reference, amount, at } of attempts.flatMap(({ id }) => chargesOf.get(id) ?? [])) {
       if (amount.minor !== invoice.amount_due || amount.currency !== invoice.currency)
@@ -592,9 +592,9 @@ function eventsOnce({ events, payments, refunds, subscriptions, invoices }: Fact
   })
   const once = [
     ...payments
-      .filter(({ status, stray }) => status === 'succeeded' && !stray)
+      .filter(({ status, unmatched }) => status === 'succeeded' && !unmatched)
       .map(({ id }) => `invoice.paid ${id}`),
-    ...payments.filter(({ stray }) => stray).map(({ id }) => `payment.found_later ${id}`),
+    ...payments.filter(({ unmatched }) => unmatched).map(({ id }) => `payment.found_later ${id}`),
     ...payments.filter(({ status }) => status === 'failed').map(({ id }) => `payment.failed ${id}`),
     ...refunds.filter(({ status }) => status === 'succeeded').map(({ id }) => `refund.succeeded ${id}`),
     ...refunds.filter(({ origin }) => origin === 'request').map(({ id }) => `refund.requested ${id}`),
@@ -701,9 +701,9 @@ function isAlone({ history }: Facts, entry: RequestEntry): boolean {
 }
 
 /** Money for an invoice that is not paid goes back in full, unless the provider itself refuses that for good. */
-function straysGoBack({ payments, refunds, invoices, book }: Facts): string[] {
+function unmatchedMoneyGoesBack({ payments, refunds, invoices, book }: Facts): string[] {
   return payments
-    .filter((payment) => payment.stray || isWithdrawn(invoices, payment))
+    .filter((payment) => payment.unmatched || isWithdrawn(invoices, payment))
     .filter((payment) => leftOf(payment) > 0n)
     .filter(({ id }) => {
       const charge = book.find(({ reference }) => reference === id)
@@ -720,7 +720,7 @@ function unmatchedIsTold({ payments, alarms }: Facts): string[] {
   const told = new Set(alarms.filter(({ kind }) => kind === 'unmatched_money').map(({ subject }) => subject))
   const stuck = new Set(
     payments
-      .filter((payment) => payment.stray && leftOf(payment) !== 0n && payment.refund_pending === 0n)
+      .filter((payment) => payment.unmatched && leftOf(payment) !== 0n && payment.refund_pending === 0n)
       .map(({ id }) => id),
   )
   return [
@@ -780,7 +780,7 @@ function retriesKeepTheirDays({ payments, invoices, subscriptions, adopted }: Fa
       if (adopted.has(attempt.id)) return
       const before = attempts[at]!
       const settled = before.settled_at?.getTime() ?? Number.POSITIVE_INFINITY
-      if (!before.stray && attempt.created_at.getTime() < settled)
+      if (!before.unmatched && attempt.created_at.getTime() < settled)
         found.push(`${attempt.id} began before ${before.id} was settled`)
       if (attempt.payment_method_id !== before.payment_method_id) return
       const failed = invoice.first_failed_at?.getTime() ?? 0

@@ -84,7 +84,7 @@ export type Payment = {
   captured: bigint
   refunded: bigint
   refund_pending: bigint
-  stray: boolean
+  unmatched: boolean
   settled_by_hand: bigint
   dispute_status: string | null
   dispute_lost: bigint

@@ -21,7 +21,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a charge in doubt is not looked up',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: "if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup, attempt))\n\n  const doubt",
+    from: "if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))\n\n  const doubt",
     to: 'const doubt',
   },
   {
@@ -45,8 +45,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'one lookup is enough to give a charge up',
     file: 'src/billing/payments/doubt.ts',
-    from: 'if (noneCount >= enoughLookups && now.getTime() >= anHourAfter) return',
-    to: 'if (noneCount >= 1) return',
+    from: 'if (notFoundCount >= enoughLookups && now.getTime() >= anHourAfter) return',
+    to: 'if (notFoundCount >= 1) return',
   },
   {
     name: 'a withdrawn invoice is sent again',
@@ -57,7 +57,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the sweep finds only what service time makes due',
     file: 'src/billing/payments/payment-rows.ts',
-    from: 'and look_at <= statement_timestamp()\n          order by',
+    from: 'and next_lookup_at <= statement_timestamp()\n          order by',
     to: 'and false\n          order by',
   },
   {
@@ -81,8 +81,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refund does not lock its payment',
     file: 'src/billing/refunds/refund-rows.ts',
-    from: ".where('stray', '=', false)\n    .forUpdate()",
-    to: ".where('stray', '=', false)",
+    from: ".where('unmatched', '=', false)\n    .forUpdate()",
+    to: ".where('unmatched', '=', false)",
   },
   {
     name: 'nothing keeps an account to one live subscription',
@@ -219,8 +219,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card of a dead request is forgotten',
     file: 'src/billing/payments/payment-method-rows.ts',
-    from: "where state = 'pending' and look_at <= statement_timestamp()",
-    to: "where state = 'pending' and look_at <= statement_timestamp() - interval '1 year'",
+    from: "where state = 'pending' and next_lookup_at <= statement_timestamp()",
+    to: "where state = 'pending' and next_lookup_at <= statement_timestamp() - interval '1 year'",
   },
   {
     name: 'every send of a refund has a key of its own',
@@ -249,8 +249,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'refunds of a dead process are left alone',
     file: 'src/billing/refunds/refund-rows.ts',
-    from: 'where ${open} and look_at <= statement_timestamp()',
-    to: 'where ${open} and check_at <= ${now}',
+    from: 'where ${open} and next_lookup_at <= statement_timestamp()',
+    to: 'where ${open} and lookup_by <= ${now}',
   },
   {
     name: 'money refunded by hand is not noticed',
@@ -279,8 +279,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a notification is done before it took effect',
     file: 'src/billing/webhooks/inbox-rows.ts',
-    from: 'set tries = tries + 1, look_at = clock_timestamp()',
-    to: "set status = 'done', tries = tries + 1, look_at = clock_timestamp()",
+    from: 'set tries = tries + 1, next_lookup_at = clock_timestamp()',
+    to: "set status = 'done', tries = tries + 1, next_lookup_at = clock_timestamp()",
   },
   {
     name: 'an answer is sent before it is kept',
@@ -800,7 +800,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'unmatched money stays where it is when its dispute is won',
     file: 'src/billing/collection/settle-from-provider.ts',
     from: 'if (wonNow) await refundUnmatched(tx, now, payment.id)',
-    to: 'if (wonNow && !payment.stray) await refundUnmatched(tx, now, payment.id)',
+    to: 'if (wonNow && !payment.unmatched) await refundUnmatched(tx, now, payment.id)',
     story: 'test/billing/unmatched.test.ts',
   },
 ]

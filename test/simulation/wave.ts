@@ -1,6 +1,9 @@
-import { sendUnsentPayments, takeUpPayments } from '../../src/billing/collection/resolve-open-payments.ts'
+import {
+  resolveOpenPayments,
+  sendUnsentPayments,
+} from '../../src/billing/collection/resolve-open-payments.ts'
 import { renewDueSubscriptions } from '../../src/billing/lifecycle/renew-due-subscriptions.ts'
-import { takeUpRefunds } from '../../src/billing/refunds/resume-refunds.ts'
+import { resumeRefunds } from '../../src/billing/refunds/resume-refunds.ts'
 import { calm, type SimulatedWorld } from './simulated-world.ts'
 import { advance, type Clients, send } from './workload.ts'
 
@@ -110,7 +113,7 @@ function answerAgain(world: SimulatedWorld): void {
 async function sweepStopped(world: SimulatedWorld): Promise<number> {
   const faults = () => world.history.entries.filter(({ kind }) => kind === 'fault').length
   const before = world.model.calls.length + faults()
-  const sweeps = { renewDueSubscriptions, sendUnsentPayments, takeUpPayments, takeUpRefunds }
+  const sweeps = { renewDueSubscriptions, sendUnsentPayments, resolveOpenPayments, resumeRefunds }
   for (const [name, sweep] of Object.entries(sweeps)) {
     await world.do(
       world.working(`${name} after the signal`, ({ billing }) =>

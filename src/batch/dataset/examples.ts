@@ -71,7 +71,7 @@ export function holdOut(examples: Examples, embargoDays: number): TimeSplit | un
 }
 
 /**
- * Rolling origins: the last third of the days in up to three windows, each to be foretold from what was known
+ * Rolling origins: the last third of the days in up to three windows, each to be predicted from what was known
  * before it.
  */
 export function rollingSplits(examples: Examples, embargoDays: number): TimeSplit[] {

@@ -35,7 +35,7 @@ export type SeriesName = {
   location: string
 }
 
-export type Span = { firstDay: number; lastDay: number }
+export type DaySpan = { firstDay: number; lastDay: number }
 
 /** This share of the rows at either end of time says nothing about how long the history is. */
 const strayShare = 0.01
@@ -44,7 +44,7 @@ const strayShare = 0.01
  * From the 1st to the 99th percentile of the days of all rows: a few stray rows do not make a long history of a short
  * one. Undefined of an empty history.
  */
-export function spanOf(history: History): Span | undefined {
+export function spanOf(history: History): DaySpan | undefined {
   const calendar = calendarOf(history)
   if (!calendar) return undefined
   const stray = Math.floor(history.days.length * strayShare)

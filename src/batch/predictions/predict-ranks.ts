@@ -25,7 +25,7 @@ import { forgetOldPredictions, type ScoringApp, scorePastPredictions } from './s
 const blockSize = 2_000
 const surroundingsShare = 0.3
 
-/** Foretells every series of a registered keyword that has a usable rank, then looks how earlier predictions turned out. */
+/** Predicts every series of a registered keyword that has a usable rank, then looks how earlier predictions turned out. */
 export async function predictRanks(app: BatchApp, { runId }: { runId: string }): Promise<void> {
   await workRun(app, runId, async (run) => {
     const active = await findActive(app.db, 'train_classifier')
@@ -64,7 +64,7 @@ export type ScoringWork = {
 type ScoringMetrics = { predictions: number; outcomes: number }
 
 /**
- * The work itself, which a thread does: once through the history to learn what surrounds each rank, once more to foretell
+ * The work itself, which a thread does: once through the history to learn what surrounds each rank, once more to predict
  * and to look back, some thousand series at a time, so that memory does not grow with the number of keywords.
  */
 export async function scoreAll(
@@ -87,7 +87,7 @@ export async function scoreAll(
     const lastDay = calendar.days.at(-1)!
     passed = 0
     await each(async (part) => {
-      metrics.predictions += await foretell(app, active, model, part, around)
+      metrics.predictions += await predictPart(app, active, model, part, around)
       metrics.outcomes += await scorePastPredictions(app, part, lastDay)
       passed += part.history.days.length
       report(surroundingsShare + (1 - surroundingsShare) * (passed / ranks))
@@ -113,8 +113,8 @@ async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model
   throw new RunFailed('corrupt_model')
 }
 
-/** Foretells the series of a part whose keywords are registered. */
-async function foretell(
+/** Predicts the series of a part whose keywords are registered. */
+async function predictPart(
   app: ScoringApp,
   active: RegisteredModel,
   model: Model,

@@ -211,7 +211,7 @@ export type Outcome = SeriesName & {
   naiveLoss: number
 }
 
-/** Writes outcomes down and adds them to the live quality of the models that foretold them; each counts once. */
+/** Writes outcomes down and adds them to the live quality of the models that predicted them; each counts once. */
 export async function settleOutcomes(tx: BatchTx, outcomes: readonly Outcome[], now: Date): Promise<void> {
   const column = <T>(pick: (outcome: Outcome) => T) => outcomes.map(pick)
   await sql`

@@ -12,7 +12,7 @@ import {
   type RejectionSink,
 } from '../import.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
-import { openRankReader, type Rank, type RankObservation, settleRepeats } from './rank.ts'
+import { dedupe, openRankReader, type Rank, type RankObservation } from './rank.ts'
 import { RankForm } from './rank-form.ts'
 import { ensureRankMonths, mergeRanks, monthsOf } from './rank-rows.ts'
 
@@ -29,7 +29,7 @@ export async function importRanks(
 
 type Part = {
   /** The ranks in the form that COPY takes, where all their keywords are known already. */
-  readonly copy: { rows: Buffer; ranks: number; told: number; months: ReadonlySet<string> } | undefined
+  readonly copy: { rows: Buffer; ranks: number; reported: number; months: ReadonlySet<string> } | undefined
   read(): ReadRanks
 }
 
@@ -57,7 +57,7 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
       const { ranks, settled, rejections } = read
       if (!isNews || !ids.knowAll(settled)) return { part: { copy: undefined, read: () => read }, rejections }
       const rows = copyRows(workspaceId, settled, ids.known)
-      const copy = { rows, ranks: settled.length, told: ranks.length, months: monthsOf(settled) }
+      const copy = { rows, ranks: settled.length, reported: ranks.length, months: monthsOf(settled) }
       return { part: { copy, read: () => readRanks(chunk.records(), now) }, rejections }
     },
 
@@ -66,7 +66,7 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
         await ensureRankMonths(app.pool, copy.months)
         isNews = await tryCopyRanks(client, copy.rows)
         if (isNews) {
-          return { inserted: copy.ranks, updated: 0, unchanged: copy.told - copy.ranks, rejections: [] }
+          return { inserted: copy.ranks, updated: 0, unchanged: copy.reported - copy.ranks, rejections: [] }
         }
       }
       const { ranks, records, settled } = read()
@@ -109,7 +109,7 @@ function readRanks(given: readonly ImportRecord[], now: Date): ReadRanks {
       records.push(record)
     } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
   }
-  return { ranks, records, settled: settleRepeats(ranks), rejections }
+  return { ranks, records, settled: dedupe(ranks), rejections }
 }
 
 /** Copies ranks in, unless one of them is there already: then nothing is written and the answer is false. */

@@ -83,8 +83,8 @@ export function horizonOf(now: Date): Horizon {
 export function openRankReader(now: Date): (observation: RankObservation) => RankVerdict {
   const horizon = horizonOf(now)
   const dayRefusalOf = remembering((day: string) => dayRefusal(day, horizon))
-  const checkOf = remembering((text: string) => checkAt(parseInstant(text), horizon))
-  const checkedNow = checkAt(now, horizon)
+  const checkOf = remembering((text: string) => lookupBy(parseInstant(text), horizon))
+  const checkedNow = lookupBy(now, horizon)
 
   return (observation) => {
     const keyword = cleanKeyword(observation.keyword)
@@ -130,7 +130,7 @@ function dayRefusal(day: string, { lastDay }: Horizon): RankRefusal | undefined 
   return day < firstDay || day > lastDay ? 'day_out_of_range' : undefined
 }
 
-function checkAt(
+function lookupBy(
   at: Date | undefined,
   { latestCheck }: Horizon,
 ): { at: Date; refusal?: never } | { at?: never; refusal: RankRefusal } {
@@ -167,15 +167,15 @@ function compare(a: string, b: string): number {
 }
 
 /** Whether a newly told rank takes the place of one told before: the later check, but never a failed one of a good one. */
-export function supersedes(told: Rank, before: Rank): boolean {
-  const [failed, failedBefore] = [told.status === 'failed', before.status === 'failed']
+export function supersedes(reported: Rank, before: Rank): boolean {
+  const [failed, failedBefore] = [reported.status === 'failed', before.status === 'failed']
   if (failed !== failedBefore) return failedBefore
-  return told.checkedAt >= before.checkedAt
+  return reported.checkedAt >= before.checkedAt
 }
 
 /** Sorts ranks and keeps, of those for the same day and place, the one that stands in the end. */
-export function settleRepeats(ranks: readonly Rank[]): Rank[] {
-  // The sort is stable, so repeats stay in the order in which they were told.
+export function dedupe(ranks: readonly Rank[]): Rank[] {
+  // The sort is stable, so repeats stay in the order in which they were reported.
   const sorted = [...ranks].sort(compareRanks)
   const kept: Rank[] = []
   for (const rank of sorted) {

@@ -1,6 +1,6 @@
 import type { BatchApp } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
-import { openRankReader, type Rank, type RankObservation, type RankRefusal, settleRepeats } from './rank.ts'
+import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
 import { ensureRankMonths, mergeRanks, monthOf, monthsOf, unmadeMonths } from './rank-rows.ts'
 
 export type RankRejection = { index: number; code: RankRefusal }
@@ -22,7 +22,7 @@ export async function recordRanks(
 ): Promise<RecordedRanks> {
   const now = app.clock()
   const { ranks, rejections } = readAll(observations, now)
-  const settled = settleRepeats([...ranks.keys()])
+  const settled = dedupe([...ranks.keys()])
   await makeMonths(app, workspaceId, settled)
   const { inserted, updated, unknown } = await mergeRanks(app.pool, workspaceId, settled, now)
 

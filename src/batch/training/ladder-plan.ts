@@ -42,7 +42,7 @@ const mostPlanningLaterRows = 40_000
 const mostSoftmaxRows = 30_000
 
 /**
- * Learns penalty, rounds, temperatures and the shares of the blend from rolling windows: each is foretold
+ * Learns penalty, rounds, temperatures and the shares of the blend from rolling windows: each is predicted
  * from the days before it, and all are judged together, because one alone may be an odd fortnight.
  */
 export function planLadder(past: Examples, options: PlanOptions): LadderPlan {
@@ -71,7 +71,7 @@ export function planLadder(past: Examples, options: PlanOptions): LadderPlan {
   plan.rungs = [
     rate(
       'prior',
-      foretell(windows, (split) => classSharesOf(split.past, classes)),
+      predictAll(windows, (split) => classSharesOf(split.past, classes)),
     ),
   ]
 
@@ -132,7 +132,7 @@ function boosterFor(rows: number): BoosterSettings {
 const patience = 20
 
 /** Scores for the rows of all windows, one window after the other. */
-function foretell(windows: TimeSplit[], modelFor: (split: TimeSplit) => Model): Float64Array {
+function predictAll(windows: TimeSplit[], modelFor: (split: TimeSplit) => Model): Float64Array {
   return joinScores(windows.map((split) => predictScores(modelFor(split), split.future.columns)))
 }
 

@@ -15,7 +15,7 @@ import { lastCompleteDay } from './train-classifier.ts'
 export type ModelScore = {
   model: RegisteredModel
   horizonDays: number
-  /** The first and the last day whose moves were foretold. */
+  /** The first and the last day whose moves were predicted. */
   firstDay: string
   lastDay: string
   figures: Figures

@@ -14,10 +14,10 @@ import { cleanKeyword } from '../keywords/keyword.ts'
 import { type Horizon, horizonOf } from '../ranks/rank.ts'
 import { VolumeForm } from './volume-form.ts'
 import {
+  dedupe,
   type KeptVolume,
+  type ReportedVolume,
   readVolume,
-  settleRepeats,
-  type ToldVolume,
   type VolumeVerdict,
 } from './volume-observation.ts'
 import { mergeVolumes } from './volume-rows.ts'
@@ -36,7 +36,7 @@ const volumeTarget: ImportTarget<readonly KeptVolume[]> = {
   name: 'volumes',
   prepare: prepareVolumes,
   async store(client, volumes) {
-    const { inserted, updated } = await mergeVolumes(client, settleRepeats(volumes))
+    const { inserted, updated } = await mergeVolumes(client, dedupe(volumes))
     return { inserted, updated, unchanged: volumes.length - inserted - updated, rejections: [] }
   },
 }
@@ -61,7 +61,7 @@ function prepareVolumes(
 function readRecord(record: ImportRecord, horizon: Horizon): VolumeVerdict | { refusal: string } {
   const code = checkForm(record)
   if (code !== undefined) return { refusal: code }
-  const told = record.fields as ToldVolume
-  const keyword = cleanKeyword(told.keyword)
-  return keyword.refusal ? keyword : readVolume(told, keyword, horizon)
+  const reported = record.fields as ReportedVolume
+  const keyword = cleanKeyword(reported.keyword)
+  return keyword.refusal ? keyword : readVolume(reported, keyword, horizon)
 }

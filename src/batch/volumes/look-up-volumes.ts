@@ -41,8 +41,10 @@ export function leadingSource(all: readonly StoredMonth[]): string {
   const counted = all.filter(counts)
   const months = counted.length > 0 ? counted : all
   const newest = months.at(-1)!.month
-  const told = new Map<string, number>()
-  for (const { source } of months) told.set(source, (told.get(source) ?? 0) + 1)
+  const reported = new Map<string, number>()
+  for (const { source } of months) reported.set(source, (reported.get(source) ?? 0) + 1)
   const current = months.filter(({ month }) => month === newest).map(({ source }) => source)
-  return current.sort().reduce((best, source) => (told.get(source)! > told.get(best)! ? source : best))
+  return current
+    .sort()
+    .reduce((best, source) => (reported.get(source)! > reported.get(best)! ? source : best))
 }

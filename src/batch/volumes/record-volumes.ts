@@ -3,10 +3,10 @@ import type { BatchApp } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'
 import { horizonOf } from '../ranks/rank.ts'
 import {
+  dedupe,
   type KeptVolume,
+  type ReportedVolume,
   readVolume,
-  settleRepeats,
-  type ToldVolume,
   volumeRefusals,
 } from './volume-observation.ts'
 import { mergeVolumes } from './volume-rows.ts'
@@ -17,19 +17,22 @@ export type RecordedVolumes = { inserted: number; updated: number; unchanged: nu
  * Keeps what sources say, and marks the months it changes for the next aggregation. All observations make sense or
  * nothing is written.
  */
-export async function recordVolumes(app: BatchApp, told: readonly ToldVolume[]): Promise<RecordedVolumes> {
-  const volumes = settleRepeats(readAll(told, app.clock()))
+export async function recordVolumes(
+  app: BatchApp,
+  reported: readonly ReportedVolume[],
+): Promise<RecordedVolumes> {
+  const volumes = dedupe(readAll(reported, app.clock()))
   const { inserted, updated } = await mergeVolumes(app.pool, volumes)
-  return { inserted, updated, unchanged: told.length - inserted - updated }
+  return { inserted, updated, unchanged: reported.length - inserted - updated }
 }
 
-function readAll(told: readonly ToldVolume[], now: Date): KeptVolume[] {
+function readAll(reported: readonly ReportedVolume[], now: Date): KeptVolume[] {
   const keywords = cleanAll(
-    told.map(({ keyword }) => keyword),
+    reported.map(({ keyword }) => keyword),
     (index) => `observations[${index}].keyword`,
   )
   const horizon = horizonOf(now)
-  const verdicts = told.map((one, index) => readVolume(one, keywords[index]!, horizon))
+  const verdicts = reported.map((one, index) => readVolume(one, keywords[index]!, horizon))
   const details = verdicts.flatMap(({ refusal }, index) =>
     refusal
       ? [

@@ -12,7 +12,7 @@ export const sourcePattern = /^[A-Za-z0-9_.:-]{1,64}$/
 export const greatestVolume = 100_000_000_000
 
 /** What a source says about a keyword, as it is sent; its form is right, its sense is not known yet. */
-export type ToldVolume = {
+export type ReportedVolume = {
   keyword: unknown
   source: string
   kind: VolumeObservation['kind']
@@ -42,18 +42,18 @@ export const volumeRefusals = {
 export type VolumeRefusal = keyof typeof volumeRefusals
 export type VolumeVerdict = (KeptVolume & { readonly refusal?: never }) | { readonly refusal: VolumeRefusal }
 
-export function readVolume(told: ToldVolume, { key }: Keyword, horizon: Horizon): VolumeVerdict {
-  const refusal = dayRefusal(told.day, horizon) ?? boundRefusal(told)
+export function readVolume(reported: ReportedVolume, { key }: Keyword, horizon: Horizon): VolumeVerdict {
+  const refusal = dayRefusal(reported.day, horizon) ?? boundRefusal(reported)
   if (refusal) return { refusal }
   return {
     key,
-    source: told.source,
-    kind: told.kind,
-    day: told.day,
-    volume: told.volume ?? null,
-    volumeMax: told.volume_max ?? null,
-    pc: told.pc ?? null,
-    mobile: told.mobile ?? null,
+    source: reported.source,
+    kind: reported.kind,
+    day: reported.day,
+    volume: reported.volume ?? null,
+    volumeMax: reported.volume_max ?? null,
+    pc: reported.pc ?? null,
+    mobile: reported.mobile ?? null,
   }
 }
 
@@ -62,13 +62,13 @@ function dayRefusal(day: string, { lastDay }: Horizon): VolumeRefusal | undefine
   return day < firstDay || day > lastDay ? 'day_out_of_range' : undefined
 }
 
-function boundRefusal({ volume, volume_max }: ToldVolume): VolumeRefusal | undefined {
+function boundRefusal({ volume, volume_max }: ReportedVolume): VolumeRefusal | undefined {
   if (volume === undefined) return volume_max === undefined ? 'volume_missing' : undefined
   return volume_max === undefined ? undefined : 'volume_and_bound'
 }
 
 /** Sorts what is kept, the order in which all writers lock, and keeps of repeats the one told last. */
-export function settleRepeats(volumes: readonly KeptVolume[]): KeptVolume[] {
+export function dedupe(volumes: readonly KeptVolume[]): KeptVolume[] {
   const sorted = [...volumes].sort(compareVolumes)
   return sorted.filter(
     (volume, at) => at + 1 === sorted.length || compareVolumes(volume, sorted[at + 1]!) !== 0,

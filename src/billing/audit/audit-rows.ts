@@ -2,7 +2,7 @@ import type { BillingDb } from '../app.ts'
 
 export {
   type Actor,
-  auditInsert,
+  auditStatement,
   insertAudit,
   type NewAudit,
   noteRead,

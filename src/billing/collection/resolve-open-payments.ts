@@ -1,8 +1,8 @@
 import type { BillingApp } from '../app.ts'
 import { keepBusy } from '../keep-busy.ts'
 import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
-import { lookAgainAfterMs, nextCheck, verdictOfNone, verdictOfResend } from '../payments/doubt.ts'
-import { type Attempt, newsOfLookup, newsOfResend, type PaymentOutcome } from '../payments/payment.ts'
+import { lookupAgainAfterMs, nextCheck, verdictOfNotFound, verdictOfResend } from '../payments/doubt.ts'
+import { type Attempt, outcomeOfLookup, outcomeOfResend, type PaymentOutcome } from '../payments/payment.ts'
 import {
   leaseAttempts,
   markSent,
@@ -17,13 +17,13 @@ import { settlePayments } from './settle-payments.ts'
 const mostInHand = 32
 
 /** Takes up attempts that are nobody's: their answer never came, or their sender died. Says how many it was. */
-export async function takeUpPayments(app: BillingApp): Promise<number> {
+export async function resolveOpenPayments(app: BillingApp): Promise<number> {
   return keepBusy({
     most: mostInHand,
     stopping: app.stopping,
     claim: (limit) =>
       leaseAttempts(app.db, { dueBy: app.clock(), limit, sent: true }, sendingLeaseMs(app.terms)),
-    work: (attempt) => workIsolated(app, 'payments', attempt.paymentId, () => takeUp(app, attempt)),
+    work: (attempt) => workIsolated(app, 'payments', attempt.paymentId, () => resolve(app, attempt)),
   })
 }
 
@@ -48,16 +48,16 @@ export async function sendUnsentPayments(app: BillingApp): Promise<number> {
 }
 
 /** The same for one attempt, if it is open and nobody is at it. */
-export async function takeUpPayment(app: BillingApp, paymentId: string): Promise<void> {
+export async function resolveOpenPayment(app: BillingApp, paymentId: string): Promise<void> {
   const [attempt] = await leaseAttempts(app.db, { paymentId }, sendingLeaseMs(app.terms))
-  if (attempt) await takeUp(app, attempt)
+  if (attempt) await resolve(app, attempt)
 }
 
 /**
  * Finds out what became of an attempt before anything else may touch its invoice. It is sent again only under the same
  * key, only while the provider still knows that key, and never for an invoice that was withdrawn.
  */
-async function takeUp(app: BillingApp, attempt: Attempt): Promise<void> {
+async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
   const now = app.clock()
   if (attempt.sentAt === null) {
     await sendUnsent(app, attempt, now)
@@ -65,21 +65,25 @@ async function takeUp(app: BillingApp, attempt: Attempt): Promise<void> {
   }
 
   const lookup = await app.provider.findPayment(attempt.reference)
-  if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup, attempt))
+  if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
 
-  const doubt = { sentAt: attempt.sentAt, noneCount: attempt.noneCount, noneSince: attempt.noneSince }
-  const verdict = verdictOfNone(doubt, now, app.provider.guards.keyWindowMs)
+  const doubt = {
+    sentAt: attempt.sentAt,
+    notFoundCount: attempt.notFoundCount,
+    notFoundSince: attempt.notFoundSince,
+  }
+  const verdict = verdictOfNotFound(doubt, now, app.provider.guards.keyWindowMs)
   switch (verdict.kind) {
     case 'never_arrived':
       return settle(app, attempt, { kind: 'failed', code: 'never_arrived' })
     case 'wait':
       return wait(app, attempt, {
-        checkAt: verdict.checkAt,
-        none: { count: verdict.noneCount, since: verdict.noneSince },
+        lookupBy: verdict.lookupBy,
+        none: { count: verdict.notFoundCount, since: verdict.notFoundSince },
       })
     case 'resend':
       if (attempt.invoiceOpen) return resend(app, attempt)
-      return wait(app, attempt, { checkAt: nextCheck(attempt.sentAt, now, app.provider.guards.keyWindowMs) })
+      return wait(app, attempt, { lookupBy: nextCheck(attempt.sentAt, now, app.provider.guards.keyWindowMs) })
   }
 }
 
@@ -103,7 +107,7 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   const answer = await resendCharge(app, attempt)
   const isNo = (answer.kind === 'declined' || answer.kind === 'refused') && !answer.replayed
   if (!isNo) {
-    const outcome = newsOfResend(answer, attempt)
+    const outcome = outcomeOfResend(answer, attempt)
     if (outcome.kind !== 'unknown') await noteAnswer(app, attempt)
     // The lookup before it was answered.
     return settle(app, attempt, outcome.kind === 'unknown' ? { ...outcome, answered: true } : outcome)
@@ -111,12 +115,12 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
 
   // The provider may keep a record of what it declined.
   const lookup = await app.provider.findPayment(attempt.reference)
-  if (lookup.kind !== 'none') return settle(app, attempt, newsOfLookup(lookup, attempt))
+  if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
   const { code } = answer
   const before = attempt.resendDeclines?.code === code ? attempt.resendDeclines : null
   const verdict = verdictOfResend(before, app.clock())
   if (verdict.kind === 'believe') return settle(app, attempt, { kind: 'failed', code })
-  return wait(app, attempt, { checkAt: verdict.checkAt, resendDeclines: { ...verdict.declines, code } })
+  return wait(app, attempt, { lookupBy: verdict.lookupBy, resendDeclines: { ...verdict.declines, code } })
 }
 
 async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentOutcome): Promise<void> {
@@ -126,9 +130,13 @@ async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentOutcome
 async function wait(
   app: BillingApp,
   attempt: Attempt,
-  waiting: Omit<Waiting, 'lookAfterMs' | 'unanswered'>,
+  waiting: Omit<Waiting, 'nextLookupAfterMs' | 'unanswered'>,
 ): Promise<void> {
-  const waits = { lookAfterMs: lookAgainAfterMs(attempt.looks + 1), unanswered: false, ...waiting }
+  const waits = {
+    nextLookupAfterMs: lookupAgainAfterMs(attempt.lookupCount + 1),
+    unanswered: false,
+    ...waiting,
+  }
   await app.db.transaction().execute((tx) => markUnknown(tx, attempt.paymentId, waits))
 }
 
@@ -137,5 +145,5 @@ const longSilence = 6
 
 /** A charge that went unanswered for long is answered: others like it need not wait for their turn. */
 async function noteAnswer(app: BillingApp, attempt: Attempt): Promise<void> {
-  if (attempt.looks >= longSilence) await wakeUnsettled(app.db, 'sent')
+  if (attempt.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent')
 }

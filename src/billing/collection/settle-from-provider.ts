@@ -5,7 +5,7 @@ import { setRefunded } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
 import type { Money } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
-import { isAsAsked, newsOfPayment } from '../payments/payment.ts'
+import { isAsAsked, outcomeOfPayment } from '../payments/payment.ts'
 import { leaseAttempts, sendingLeaseMs } from '../payments/payment-rows.ts'
 import { type KnownDispute, recordDispute } from '../payments/record-dispute.ts'
 import type { ProviderDispute, ProviderPayment } from '../providers/port.ts'
@@ -59,7 +59,7 @@ async function findOurs(app: BillingApp, reference: string): Promise<OurPayment 
 
 async function settleCharge(app: BillingApp, ours: OurPayment, record: ProviderPayment): Promise<void> {
   const { paymentId } = ours
-  const outcome = newsOfPayment(record, ours)
+  const outcome = outcomeOfPayment(record, ours)
   if (outcome.kind !== 'paid' && outcome.kind !== 'failed') return
 
   // A sender that is still at it records the same truth; the row lock makes either of them the first.
@@ -103,7 +103,7 @@ async function settleAfterwards(
         'refunded',
         'refund_pending',
         'currency',
-        'stray',
+        'unmatched',
         'dispute_status',
         'dispute_amount',
         'dispute_closed_at',
@@ -124,7 +124,7 @@ async function settleAfterwards(
       invoiceId: payment.invoice_id,
       accountId: payment.account_id,
       subscriptionId: payment.subscription_id,
-      stray: payment.stray,
+      unmatched: payment.unmatched,
     }
     // Refunds that carry a name of ours and are not here were asked for by a database since lost.
     for (const { n, reference, amount } of await findForgotten(tx, payment.id, record)) {
@@ -140,7 +140,7 @@ async function settleAfterwards(
       events.push(await recordRefundElsewhere(tx, now, { ...about, refunded: known }, amount))
     }
     await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
-    if (payment.stray) {
+    if (payment.unmatched) {
       // The bank decided for us, so what paid for nothing can go back at last.
       const wonNow = dispute?.status === 'won' && payment.dispute_status !== 'won'
       if (wonNow) await refundUnmatched(tx, now, payment.id)
@@ -184,7 +184,7 @@ function knownDisputeOf(
     invoice_id: string
     account_id: string
     subscription_id: string
-    stray: boolean
+    unmatched: boolean
   },
 ): KnownDispute {
   return {
@@ -192,7 +192,7 @@ function knownDisputeOf(
     invoiceId: payment.invoice_id,
     accountId: payment.account_id,
     subscriptionId: payment.subscription_id,
-    stray: payment.stray,
+    unmatched: payment.unmatched,
     status: payment.dispute_status,
     lost: payment.dispute_lost,
     postings: payment.dispute_postings,
@@ -206,13 +206,13 @@ async function reverseFailed(tx: BillingTx, record: ProviderPayment, now: Date):
     if (status !== 'failed' || reference === null) continue
     const undone = await undoRefund(tx, now, reference)
     if (!undone) continue
-    if (!undone.stray) await setRefunded(tx, undone.invoiceId, undone.refunded)
+    if (!undone.unmatched) await setRefunded(tx, undone.invoiceId, undone.refunded)
     await postTransfers(tx, now, [
       {
         cause: `refund_reversal:${undone.refundId}`,
         accountId: undone.accountId,
         amount: undone.amount,
-        from: undone.stray ? 'unclaimed' : 'refunds',
+        from: undone.unmatched ? 'unclaimed' : 'refunds',
         to: 'provider',
       },
     ])

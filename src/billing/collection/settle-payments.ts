@@ -7,7 +7,7 @@ import { closeInvoice, listOwed, paidUpdate, scheduleDunning } from '../invoices
 import { postingCtes, postTransfers } from '../ledger/ledger-rows.ts'
 import type { Currency } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
-import { lookAgainAfterMs, nextCheck } from '../payments/doubt.ts'
+import { lookupAgainAfterMs, nextCheck } from '../payments/doubt.ts'
 import type { Attempt, FailureCode, PaymentOutcome } from '../payments/payment.ts'
 import { dropMethod, keptUpdate, wakeCards } from '../payments/payment-method-rows.ts'
 import {
@@ -72,22 +72,22 @@ async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settlin
   await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
     if (outcome.kind === 'not_sent' && fresh) {
-      return markUnsent(tx, attempt.paymentId, lookAgainAfterMs(attempt.looks + 1))
+      return markUnsent(tx, attempt.paymentId, lookupAgainAfterMs(attempt.lookupCount + 1))
     }
     if (outcome.kind === 'unknown' && outcome.alarm) {
       await raiseContradiction(tx, outcome.alarm, attempt.paymentId, now)
     }
     const isNew = await markUnknown(tx, attempt.paymentId, {
-      lookAfterMs: lookAgainAfterMs(attempt.looks),
+      nextLookupAfterMs: lookupAgainAfterMs(attempt.lookupCount),
       unanswered: !(outcome.kind === 'unknown' && outcome.answered),
-      checkAt: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
+      lookupBy: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
     })
     if (isNew) await insertEvents(tx, now, [eventOf('payment.unknown', attempt)])
   })
 }
 
 /** Everything an outcome depends on, read under the lock of its subscription. */
-type Standing = {
+type LockedPayment = {
   readonly paymentId: string
   readonly paymentStatus: 'sending' | 'unknown' | 'succeeded' | 'failed'
   readonly methodId: string
@@ -120,7 +120,7 @@ export async function settleDecided(
 ): Promise<void> {
   const ids = decided.map(({ paymentId }) => paymentId)
   await lockSubscriptionsOf(tx, ids)
-  const standings = new Map((await readStandings(tx, ids)).map((one) => [one.paymentId, one]))
+  const standings = new Map((await readLockedPayments(tx, ids)).map((one) => [one.paymentId, one]))
 
   const inDoubt = [...standings.values()].filter(({ paymentStatus }) => paymentStatus === 'unknown')
   await wakeCards(
@@ -134,24 +134,24 @@ export async function settleDecided(
 
   const paid: Paid[] = []
   for (const { paymentId, outcome } of decided) {
-    const standing = standings.get(paymentId)
-    if (!standing || standing.paymentStatus === 'succeeded') continue
-    const isOpen = standing.paymentStatus === 'sending' || standing.paymentStatus === 'unknown'
+    const locked = standings.get(paymentId)
+    if (!locked || locked.paymentStatus === 'succeeded') continue
+    const isOpen = locked.paymentStatus === 'sending' || locked.paymentStatus === 'unknown'
     if (outcome.kind === 'failed') {
-      if (isOpen) await settleFailed(app, tx, standing, outcome.code, now)
-    } else if (isOpen && standing.invoiceStatus === 'open') {
-      paid.push({ standing, providerId: outcome.providerId, card: outcome.card })
+      if (isOpen) await settleFailed(app, tx, locked, outcome.code, now)
+    } else if (isOpen && locked.invoiceStatus === 'open') {
+      paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
     } else {
-      await settleStray(tx, standing, outcome.providerId, now)
+      await settleUnmatched(tx, locked, outcome.providerId, now)
     }
   }
   await settlePaid(tx, paid, now)
 }
 
-type Paid = { readonly standing: Standing; readonly providerId: string; readonly card: Card | null }
+type Paid = { readonly locked: LockedPayment; readonly providerId: string; readonly card: Card | null }
 
-async function readStandings(tx: BillingTx, paymentIds: readonly string[]): Promise<Standing[]> {
-  const found = await sql<Standing>`
+async function readLockedPayments(tx: BillingTx, paymentIds: readonly string[]): Promise<LockedPayment[]> {
+  const found = await sql<LockedPayment>`
     select p.id as "paymentId", p.status as "paymentStatus", p.payment_method_id as "methodId",
       m.state = 'pending' as "methodPending", m.last4 is not null as "methodDescribed", p.amount, p.currency,
       i.id as "invoiceId", i.status as "invoiceStatus", i.hold is not null as held, i.first_failed_at as "firstFailedAt", i.dunning,
@@ -173,29 +173,28 @@ async function readStandings(tx: BillingTx, paymentIds: readonly string[]): Prom
 /** Payment, invoice, card, ledger, subscription and events of many, in one statement. */
 async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Promise<void> {
   if (paid.length === 0) return
-  const moves = paid.map(({ standing }) => ({
-    standing,
-    status: statusAfterPaid(standing.status, standing.owesMore),
+  const moves = paid.map(({ locked }) => ({
+    locked,
+    status: statusAfterPaid(locked.status, locked.owesMore),
     // Only an offered card takes the place of another; one that was replaced while it paid does not come back.
-    newCard:
-      standing.methodPending && standing.methodId !== standing.ownMethodId && standing.status !== 'canceled',
+    newCard: locked.methodPending && locked.methodId !== locked.ownMethodId && locked.status !== 'canceled',
   }))
-  const moved = moves.filter(({ standing, status, newCard }) => newCard || status !== standing.status)
-  const taken = paid.map(({ standing, providerId }) => ({
-    paymentId: standing.paymentId,
+  const moved = moves.filter(({ locked, status, newCard }) => newCard || status !== locked.status)
+  const taken = paid.map(({ locked, providerId }) => ({
+    paymentId: locked.paymentId,
     providerId,
-    stray: false,
+    unmatched: false,
   }))
   const kept = paid
-    .filter(({ standing, card }) => standing.methodPending || (card && !standing.methodDescribed))
-    .map(({ standing, card }) => ({
-      methodId: standing.methodId,
-      card: standing.methodDescribed ? null : card,
+    .filter(({ locked, card }) => locked.methodPending || (card && !locked.methodDescribed))
+    .map(({ locked, card }) => ({
+      methodId: locked.methodId,
+      card: locked.methodDescribed ? null : card,
     }))
-  const transfers = paid.map(({ standing }) => ({
-    cause: `payment:${standing.paymentId}`,
-    accountId: standing.accountId,
-    amount: { minor: standing.amount, currency: standing.currency },
+  const transfers = paid.map(({ locked }) => ({
+    cause: `payment:${locked.paymentId}`,
+    accountId: locked.accountId,
+    amount: { minor: locked.amount, currency: locked.currency },
     from: 'revenue' as const,
     to: 'provider' as const,
   }))
@@ -203,7 +202,7 @@ async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Prom
     with taken as (${succeededUpdate(now, taken)}),
     invoiced as (${paidUpdate(
       now,
-      paid.map(({ standing }) => standing.invoiceId),
+      paid.map(({ locked }) => locked.invoiceId),
     )}),
     kept as (${keptUpdate(kept)}),
     ${postingCtes(now, transfers)},
@@ -212,22 +211,25 @@ async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Prom
     update billing.subscription s
     set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
     from unnest(
-      ${moved.map(({ standing }) => standing.subscriptionId)}::text[],
+      ${moved.map(({ locked }) => locked.subscriptionId)}::text[],
       ${moved.map(({ status }) => status)}::text[],
-      ${moved.map(({ standing, newCard }) => (newCard ? standing.methodId : null))}::text[]
+      ${moved.map(({ locked, newCard }) => (newCard ? locked.methodId : null))}::text[]
     ) as g (id, status, method_id)
     where s.id = g.id`.execute(tx)
-  for (const { standing, newCard } of moves)
-    if (newCard) await reviveRetries(tx, standing.subscriptionId, now)
+  for (const { locked, newCard } of moves) if (newCard) await reviveRetries(tx, locked.subscriptionId, now)
 }
 
-function paidEvents(move: { standing: Standing; status: SubscriptionStatus; newCard: boolean }): NewEvent[] {
-  const { standing, status, newCard } = move
-  const arrived = standing.status === 'incomplete' ? 'subscription.activated' : 'subscription.recovered'
+function paidEvents(move: {
+  locked: LockedPayment
+  status: SubscriptionStatus
+  newCard: boolean
+}): NewEvent[] {
+  const { locked, status, newCard } = move
+  const arrived = locked.status === 'incomplete' ? 'subscription.activated' : 'subscription.recovered'
   return [
-    eventOf('invoice.paid', standing),
-    ...(newCard ? [eventOf('payment_method.changed', standing)] : []),
-    ...(status !== standing.status ? [eventOf(arrived, standing)] : []),
+    eventOf('invoice.paid', locked),
+    ...(newCard ? [eventOf('payment_method.changed', locked)] : []),
+    ...(status !== locked.status ? [eventOf(arrived, locked)] : []),
   ]
 }
 
@@ -258,31 +260,31 @@ async function reviveRetries(tx: BillingTx, subscriptionId: string, now: Date): 
 async function settleFailed(
   app: BillingApp,
   tx: BillingTx,
-  standing: Standing,
+  locked: LockedPayment,
   code: FailureCode,
   now: Date,
 ): Promise<void> {
-  const { paymentId, invoiceId, subscriptionId } = standing
+  const { paymentId, invoiceId, subscriptionId } = locked
   await markFailed(tx, now, paymentId, code)
-  const events: NewEvent[] = [eventOf('payment.failed', standing, code)]
-  const ownCard = standing.methodId === standing.ownMethodId
-  if (standing.methodPending) await dropMethod(tx, standing.methodId, code)
-  if (standing.methodPending && !ownCard) events.push(eventOf('payment_method.dropped', standing, code))
+  const events: NewEvent[] = [eventOf('payment.failed', locked, code)]
+  const ownCard = locked.methodId === locked.ownMethodId
+  if (locked.methodPending) await dropMethod(tx, locked.methodId, code)
+  if (locked.methodPending && !ownCard) events.push(eventOf('payment_method.dropped', locked, code))
 
-  if (standing.invoiceStatus === 'open' && !standing.held) {
-    const verdict = afterFailure({ ...standing, code, ownCard }, now, app.terms.dunningDays)
+  if (locked.invoiceStatus === 'open' && !locked.held) {
+    const verdict = afterFailure({ ...locked, code, ownCard }, now, app.terms.dunningDays)
     if (verdict.kind === 'ends') {
-      events.push(eventOf(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', standing))
+      events.push(eventOf(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', locked))
       for (const owed of await closeOwed(tx, subscriptionId, invoiceId, verdict.invoice))
-        events.push({ ...eventOf('invoice.uncollectible', standing), data: { invoice_id: owed } })
+        events.push({ ...eventOf('invoice.uncollectible', locked), data: { invoice_id: owed } })
       await insertEvents(tx, now, events)
       await endSubscription(tx, subscriptionId, { code: verdict.cancelCode, at: now, now })
       return
     }
     await scheduleDunning(tx, invoiceId, verdict.firstFailedAt, verdict.step)
-    if (standing.status !== 'past_due') {
+    if (locked.status !== 'past_due') {
       await updateSubscription(tx, subscriptionId, 'past_due', null)
-      events.push(eventOf('subscription.past_due', standing))
+      events.push(eventOf('subscription.past_due', locked))
     }
   }
   await insertEvents(tx, now, events)
@@ -302,10 +304,15 @@ async function closeOwed(
 }
 
 /** Money that pays for nothing: the invoice was withdrawn, or the attempt had been given up. It goes back in full. */
-async function settleStray(tx: BillingTx, standing: Standing, providerId: string, now: Date): Promise<void> {
-  const { paymentId, invoiceId, accountId } = standing
-  const amount = { minor: standing.amount, currency: standing.currency }
-  await markSucceeded(tx, now, [{ paymentId, providerId, stray: true }])
+async function settleUnmatched(
+  tx: BillingTx,
+  locked: LockedPayment,
+  providerId: string,
+  now: Date,
+): Promise<void> {
+  const { paymentId, invoiceId, accountId } = locked
+  const amount = { minor: locked.amount, currency: locked.currency }
+  await markSucceeded(tx, now, [{ paymentId, providerId, unmatched: true }])
   await postTransfers(tx, now, [
     { cause: `payment:${paymentId}`, accountId, amount, from: 'unclaimed', to: 'provider' },
   ])
@@ -316,17 +323,17 @@ async function settleStray(tx: BillingTx, standing: Standing, providerId: string
     amount,
     reason: null,
     note: null,
-    origin: 'stray',
+    origin: 'unmatched',
   } as const
   const refundId = await insertRefund(tx, now, refund, 0)
-  if (standing.methodPending) await dropMethod(tx, standing.methodId, 'withdrawn')
-  await insertEvents(tx, now, [eventOf('payment.found_later', standing)])
+  if (locked.methodPending) await dropMethod(tx, locked.methodId, 'withdrawn')
+  await insertEvents(tx, now, [eventOf('payment.found_later', locked)])
   await enqueue(tx, 'billing.send-refund', { refundId })
 }
 
 function eventOf(
   type: NewEvent['type'],
-  about: Pick<Standing, 'paymentId' | 'invoiceId' | 'subscriptionId' | 'accountId'>,
+  about: Pick<LockedPayment, 'paymentId' | 'invoiceId' | 'subscriptionId' | 'accountId'>,
   code?: string,
 ): NewEvent {
   return {

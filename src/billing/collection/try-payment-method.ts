@@ -20,7 +20,7 @@ import { getSubscription, lockSubscription, termsOf } from '../subscriptions/sub
 import { workIsolated } from '../sweep-failures.ts'
 import { chargeRefusal } from './charge-refusal.ts'
 import { openAttempt } from './open-attempt.ts'
-import { takeUpPayment } from './resolve-open-payments.ts'
+import { resolveOpenPayment } from './resolve-open-payments.ts'
 import { settlePayments } from './settle-payments.ts'
 
 export type CardUsed = { readonly settled: boolean; readonly subscription: Subscription }
@@ -38,7 +38,7 @@ export async function useCard(app: BillingApp, methodId: string): Promise<CardUs
 }
 
 /** Goes on with cards whose request is gone. */
-export async function takeUpCards(app: BillingApp): Promise<number> {
+export async function resumePaymentMethods(app: BillingApp): Promise<number> {
   return keepBusy({
     most: 16,
     stopping: app.stopping,
@@ -51,7 +51,7 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
   const method = await findMethod(app.db, methodId)
   if (method?.state !== 'pending') return
   const underWay = await findOpenAttempt(app, methodId)
-  if (underWay) return takeUpPayment(app, underWay)
+  if (underWay) return resolveOpenPayment(app, underWay)
 
   const checked = await checkCard(app, method)
   if (checked.kind === 'failed') {
@@ -213,7 +213,7 @@ const retryDoubtMs = 60_000
 async function setLook(tx: BillingTx, methodId: string, afterMs: number | null): Promise<void> {
   await tx
     .updateTable('billing.payment_method')
-    .set({ look_at: afterMs === null ? null : realTimeIn(afterMs) })
+    .set({ next_lookup_at: afterMs === null ? null : realTimeIn(afterMs) })
     .where('id', '=', methodId)
     .execute()
 }

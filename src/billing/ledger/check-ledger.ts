@@ -101,14 +101,14 @@ const checks: Readonly<Record<string, string>> = {
   // Nothing is wrong with the books then; but somebody is owed this, and nothing goes on by itself.
   unmatched_money_went_back: `
     select p.id as subject, p.captured as expected, p.refunded + p.settled_by_hand + p.dispute_lost as actual
-    from billing.payment p where p.stray and p.refund_pending = 0`,
+    from billing.payment p where p.unmatched and p.refund_pending = 0`,
   invoice_paid: `
     select i.id as subject, coalesce(sum(p.captured), 0) as expected, i.amount_paid as actual
-    from billing.invoice i left join billing.payment p on p.invoice_id = i.id and p.status = 'succeeded' and not p.stray
+    from billing.invoice i left join billing.payment p on p.invoice_id = i.id and p.status = 'succeeded' and not p.unmatched
     group by i.id`,
   invoice_refunded: `
     select i.id as subject, coalesce(sum(p.refunded), 0) as expected, i.amount_refunded as actual
-    from billing.invoice i left join billing.payment p on p.invoice_id = i.id and p.status = 'succeeded' and not p.stray
+    from billing.invoice i left join billing.payment p on p.invoice_id = i.id and p.status = 'succeeded' and not p.unmatched
     group by i.id`,
   invoice_paid_in_full: `
     select i.id as subject,

@@ -1,7 +1,7 @@
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
-import { takeUpPayment } from '../collection/resolve-open-payments.ts'
+import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
 import { refuse } from '../refusals.ts'
@@ -79,7 +79,7 @@ export async function finishCancel(app: BillingApp, subscriptionId: string): Pro
     .execute()
   if (inDoubt.length > 0) {
     await answerWithin(app.terms.answerWithinMs, () =>
-      Promise.all(inDoubt.map(({ id }) => takeUpPayment(app, id))),
+      Promise.all(inDoubt.map(({ id }) => resolveOpenPayment(app, id))),
     )
   }
   return getSubscription(app.db, subscriptionId)

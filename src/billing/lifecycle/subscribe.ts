@@ -10,9 +10,9 @@ import {
 } from '../accounts/account-rows.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
-import { type Actor, auditInsert, insertAudit, type NewAudit } from '../audit/audit-rows.ts'
+import { type Actor, auditStatement, insertAudit, type NewAudit } from '../audit/audit-rows.ts'
 import { chargeRefusal } from '../collection/charge-refusal.ts'
-import { takeUpPayment } from '../collection/resolve-open-payments.ts'
+import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { settlePayments } from '../collection/settle-payments.ts'
 import { useCard } from '../collection/try-payment-method.ts'
 import { eventInsert, type NewEvent } from '../events/event-rows.ts'
@@ -100,7 +100,7 @@ async function beginSubscription(
   const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
   const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], app.terms, [
     methodInsert(given, method),
-    auditInsert(audit),
+    auditStatement(audit),
     eventInsert(now, [createdEvent(started)]),
   ])
   return { intent: attempt!.paymentId, subject: subscriptionId, attempt }
@@ -182,13 +182,13 @@ async function finishFirstCharge(
   own: Attempt | undefined,
 ): Promise<Subscribed> {
   await answerWithin(app.terms.answerWithinMs, () =>
-    own ? chargeFirst(app, own) : takeUpPayment(app, paymentId),
+    own ? chargeFirst(app, own) : resolveOpenPayment(app, paymentId),
   )
   const { payment, subscription } = await getCharged(app.db, paymentId)
   if (payment.status === 'failed') throw chargeRefusal(payment.code)
   if (payment.status !== 'succeeded') return { status: 202, subscription }
   // Canceled while its charge was in doubt: the money is on its way back, and nothing was started.
-  if (payment.stray) throw refuse('already_canceled')
+  if (payment.unmatched) throw refuse('already_canceled')
   return { status: 201, subscription }
 }
 
@@ -196,9 +196,7 @@ async function chargeFirst(app: BillingApp, attempt: Attempt): Promise<void> {
   const answer = await chargeOrLook(app, attempt)
   // The caller is told, and asks again with a fresh intent: this one must not come alive later.
   const outcome =
-    answer.kind === 'not_sent'
-      ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
-      : answer
+    answer.kind === 'not_sent' ? ({ kind: 'failed', code: 'provider_unavailable' } as const) : answer
   await settlePayments(app, [{ attempt, outcome, fresh: true }])
 }
 

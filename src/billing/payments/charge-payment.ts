@@ -1,7 +1,7 @@
 import type { BillingApp } from '../app.ts'
 import type { Card, ChargeOutcome, ChargeRequest } from '../providers/port.ts'
 import type { Attempt, MethodInUse, PaymentOutcome } from './payment.ts'
-import { needsLookupFirst, newsOfCharge, newsOfLookup } from './payment.ts'
+import { needsLookupFirst, outcomeOfCharge, outcomeOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
 
 /**
@@ -12,20 +12,20 @@ export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<
   if (needsLookupFirst(attempt, app.clock())) {
     const lookup = await app.provider.findPayment(attempt.reference)
     const isKnown = lookup.kind === 'found' || lookup.kind === 'mismatch'
-    if (isKnown) return newsOfLookup(lookup, attempt)
+    if (isKnown) return outcomeOfLookup(lookup, attempt)
     // Nothing has left us as long as nobody answers.
     if (lookup.kind !== 'none') return { kind: 'not_sent' }
   }
   const ready = await readyMethod(app, attempt.method)
   if (ready.kind !== 'ready') return ready
-  return newsOfCharge(await app.provider.charge(requestOf(attempt, ready.billingKey)), attempt)
+  return outcomeOfCharge(await app.provider.charge(requestOf(attempt, ready.billingKey)), attempt)
 }
 
 /** Charges, and where no clear answer comes looks once before giving up for now. */
 export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<PaymentOutcome> {
   const outcome = await chargePayment(app, attempt)
   if (outcome.kind !== 'unknown') return outcome
-  const found = newsOfLookup(await app.provider.findPayment(attempt.reference), attempt)
+  const found = outcomeOfLookup(await app.provider.findPayment(attempt.reference), attempt)
   return found.kind === 'unknown' ? { ...outcome, ...found } : found
 }
 

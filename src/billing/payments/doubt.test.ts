@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { lookAgainAfterMs, nextCheck, verdictOfNone } from './doubt.ts'
+import { lookupAgainAfterMs, nextCheck, verdictOfNotFound } from './doubt.ts'
 
 const day = 86_400_000
 const at = (text: string) => new Date(`2026-03-${text}:00.000Z`)
@@ -13,24 +13,24 @@ describe('the provider knows nothing of our reference', () => {
     ['three lookups within the hour are not enough', 2, '02T00:00', '02T00:59', 'wait'],
     ['three lookups over an hour are', 2, '02T00:00', '02T01:00', 'never_arrived'],
   ]
-  test.each(cases)('%s', (_, noneCount, since, now, kind) => {
-    const doubt = { sentAt, noneCount, noneSince: since === null ? null : at(since) }
-    expect(verdictOfNone(doubt, at(now), day).kind).toBe(kind)
+  test.each(cases)('%s', (_, notFoundCount, since, now, kind) => {
+    const doubt = { sentAt, notFoundCount, notFoundSince: since === null ? null : at(since) }
+    expect(verdictOfNotFound(doubt, at(now), day).kind).toBe(kind)
   })
 
   test('following its own checks, a doubt ends with the third lookup, an hour after the first', () => {
-    let doubt = { sentAt, noneCount: 0, noneSince: null as Date | null }
+    let doubt = { sentAt, notFoundCount: 0, notFoundSince: null as Date | null }
     let now = new Date(sentAt.getTime() + day)
     const looks: Date[] = []
     for (;;) {
       looks.push(now)
-      const verdict = verdictOfNone(doubt, now, day)
+      const verdict = verdictOfNotFound(doubt, now, day)
       if (verdict.kind !== 'wait') {
         expect(verdict.kind).toBe('never_arrived')
         break
       }
-      doubt = { sentAt, noneCount: verdict.noneCount, noneSince: verdict.noneSince }
-      now = verdict.checkAt
+      doubt = { sentAt, notFoundCount: verdict.notFoundCount, notFoundSince: verdict.notFoundSince }
+      now = verdict.lookupBy
     }
     expect(looks).toEqual([at('02T00:00'), at('02T00:30'), at('02T01:00')])
   })
@@ -45,14 +45,14 @@ test('moved time stops a few times inside the key window and where it closes, an
 })
 
 test('looks come at once, then ever more slowly, but once an hour at least', () => {
-  expect([0, 1, 2, 3, 4, 5, 12, 13, 50].map(lookAgainAfterMs)).toEqual([
+  expect([0, 1, 2, 3, 4, 5, 12, 13, 50].map(lookupAgainAfterMs)).toEqual([
     0, 1000, 2000, 4000, 8000, 16_000, 2_048_000, 3_600_000, 3_600_000,
   ])
 })
 
 test('over the longest key window, fifteen days, an attempt is sent fewer than 400 times', () => {
   let sends = 0
-  for (let ms = 0; ms < 15 * day; ms += lookAgainAfterMs(sends)) sends++
+  for (let ms = 0; ms < 15 * day; ms += lookupAgainAfterMs(sends)) sends++
   expect(sends).toBeGreaterThan(15 * 24)
   expect(sends).toBeLessThan(400)
 })

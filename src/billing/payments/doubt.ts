@@ -2,14 +2,14 @@
 export type Doubt = {
   readonly sentAt: Date
   /** Lookups that found nothing since the key window closed, and when the first of them was. */
-  readonly noneCount: number
-  readonly noneSince: Date | null
+  readonly notFoundCount: number
+  readonly notFoundSince: Date | null
 }
 
 export type NoneVerdict =
   /** The provider still knows the key, so sending it again cannot act twice. */
   | { kind: 'resend' }
-  | { kind: 'wait'; noneCount: number; noneSince: Date; checkAt: Date }
+  | { kind: 'wait'; notFoundCount: number; notFoundSince: Date; lookupBy: Date }
   /** It can no longer arrive: only now may a new key exist. */
   | { kind: 'never_arrived' }
 
@@ -17,15 +17,20 @@ const hourMs = 3_600_000
 const enoughLookups = 3
 
 /** What follows when the provider says that it knows nothing of our reference. */
-export function verdictOfNone(doubt: Doubt, now: Date, keyWindowMs: number): NoneVerdict {
+export function verdictOfNotFound(doubt: Doubt, now: Date, keyWindowMs: number): NoneVerdict {
   if (now.getTime() < doubt.sentAt.getTime() + keyWindowMs) return { kind: 'resend' }
 
-  const noneCount = doubt.noneCount + 1
-  const noneSince = doubt.noneSince ?? now
-  const anHourAfter = noneSince.getTime() + hourMs
-  if (noneCount >= enoughLookups && now.getTime() >= anHourAfter) return { kind: 'never_arrived' }
+  const notFoundCount = doubt.notFoundCount + 1
+  const notFoundSince = doubt.notFoundSince ?? now
+  const anHourAfter = notFoundSince.getTime() + hourMs
+  if (notFoundCount >= enoughLookups && now.getTime() >= anHourAfter) return { kind: 'never_arrived' }
 
-  return { kind: 'wait', noneCount, noneSince, checkAt: nextOfThree(noneCount, anHourAfter, now) }
+  return {
+    kind: 'wait',
+    notFoundCount,
+    notFoundSince,
+    lookupBy: nextOfThree(notFoundCount, anHourAfter, now),
+  }
 }
 
 /** Re-sends in a row that got the same "no", each after a lookup that found nothing. */
@@ -33,7 +38,7 @@ export type ResendDeclines = { readonly count: number; readonly since: Date }
 
 export type ResendVerdict =
   /** It has been said often and long enough: nothing was running. */
-  { kind: 'believe' } | { kind: 'wait'; declines: ResendDeclines; checkAt: Date }
+  { kind: 'believe' } | { kind: 'wait'; declines: ResendDeclines; lookupBy: Date }
 
 /**
  * What follows when a re-send is turned down, and the provider does not say that this was its first answer: an earlier
@@ -44,7 +49,7 @@ export function verdictOfResend(before: ResendDeclines | null, now: Date): Resen
   const since = before?.since ?? now
   const anHourAfter = since.getTime() + hourMs
   if (count >= enoughLookups && now.getTime() >= anHourAfter) return { kind: 'believe' }
-  return { kind: 'wait', declines: { count, since }, checkAt: nextOfThree(count, anHourAfter, now) }
+  return { kind: 'wait', declines: { count, since }, lookupBy: nextOfThree(count, anHourAfter, now) }
 }
 
 /** Three looks over an hour: at once, after half of it, and at its end. */
@@ -72,6 +77,6 @@ export function nextCheck(sentAt: Date, now: Date, keyWindowMs: number): Date | 
  * provider a few hundred calls over the longest key window there is. What only waits for a silent provider need not wait
  * so long: it is due as soon as the provider answers again.
  */
-export function lookAgainAfterMs(looks: number): number {
-  return looks === 0 ? 0 : Math.min(hourMs, 1000 * 2 ** Math.min(looks - 1, 12))
+export function lookupAgainAfterMs(lookupCount: number): number {
+  return lookupCount === 0 ? 0 : Math.min(hourMs, 1000 * 2 ** Math.min(lookupCount - 1, 12))
 }

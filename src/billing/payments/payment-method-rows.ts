@@ -51,7 +51,7 @@ export async function insertMethod(tx: BillingTx, vault: Vault, method: NewMetho
 export function methodInsert(method: NewMethod, { sealed, exchanged }: MethodInUse): RawBuilder<unknown> {
   return sql`
     insert into billing.payment_method
-      (id, account_id, subscription_id, purpose, state, sealed, exchanged, plan_id, look_at, created_at)
+      (id, account_id, subscription_id, purpose, state, sealed, exchanged, plan_id, next_lookup_at, created_at)
     values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.purpose}, 'pending', ${sealed},
       ${exchanged}, ${method.planId}, ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
 }
@@ -132,7 +132,7 @@ export async function keepMethod(tx: BillingTx, methodId: string): Promise<void>
 export function keptUpdate(kept: readonly KeptMethod[]): RawBuilder<unknown> {
   return sql`
     update billing.payment_method m
-    set state = 'kept', look_at = null, brand = coalesce(g.brand, m.brand), last4 = coalesce(g.last4, m.last4),
+    set state = 'kept', next_lookup_at = null, brand = coalesce(g.brand, m.brand), last4 = coalesce(g.last4, m.last4),
       expires = coalesce(g.expires, m.expires)
     from unnest(
       ${kept.map(({ methodId }) => methodId)}::text[],
@@ -147,7 +147,7 @@ export function keptUpdate(kept: readonly KeptMethod[]): RawBuilder<unknown> {
 export async function dropMethod(tx: BillingTx, methodId: string, failure: string): Promise<void> {
   await tx
     .updateTable('billing.payment_method')
-    .set({ state: 'dropped', sealed: null, look_at: null, failure })
+    .set({ state: 'dropped', sealed: null, next_lookup_at: null, failure })
     .where('id', '=', methodId)
     .where('state', '=', 'pending')
     .execute()
@@ -157,7 +157,7 @@ export async function dropMethod(tx: BillingTx, methodId: string, failure: strin
 export async function eraseMethods(tx: BillingTx, accountId: string): Promise<void> {
   await tx
     .updateTable('billing.payment_method')
-    .set({ state: 'dropped', sealed: null, brand: null, last4: null, expires: null, look_at: null })
+    .set({ state: 'dropped', sealed: null, brand: null, last4: null, expires: null, next_lookup_at: null })
     .where('account_id', '=', accountId)
     .execute()
 }
@@ -166,11 +166,11 @@ export async function eraseMethods(tx: BillingTx, accountId: string): Promise<vo
 export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: number): Promise<string[]> {
   const found = await sql<{ id: string }>`
     update billing.payment_method
-    set look_at = ${realTimeIn(leaseMs)}
+    set next_lookup_at = ${realTimeIn(leaseMs)}
     where id in (
       select id from billing.payment_method
-      where state = 'pending' and look_at <= statement_timestamp()
-      order by look_at limit ${limit} for update skip locked)
+      where state = 'pending' and next_lookup_at <= statement_timestamp()
+      order by next_lookup_at limit ${limit} for update skip locked)
     returning id`.execute(db)
   return found.rows.map(({ id }) => id)
 }
@@ -179,8 +179,8 @@ export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: nu
 export async function wakeCards(tx: BillingTx, subscriptionIds: readonly string[]): Promise<void> {
   if (subscriptionIds.length === 0) return
   await sql`
-    update billing.payment_method set look_at = clock_timestamp()
-    where state = 'pending' and look_at > clock_timestamp() and subscription_id = any (${[...subscriptionIds]})`.execute(
+    update billing.payment_method set next_lookup_at = clock_timestamp()
+    where state = 'pending' and next_lookup_at > clock_timestamp() and subscription_id = any (${[...subscriptionIds]})`.execute(
     tx,
   )
 }

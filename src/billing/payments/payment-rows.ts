@@ -33,18 +33,18 @@ export async function leaseAttempts(
       : sql`by_look as (
           select id from billing.payment
           where ${open} and ${which.sent ? sql`sent_at is not null` : sql`sent_at is null`}
-            and look_at <= statement_timestamp()
-          order by look_at limit ${limit} for update skip locked),
+            and next_lookup_at <= statement_timestamp()
+          order by next_lookup_at limit ${limit} for update skip locked),
         by_check as (
           select id from billing.payment
           where ${open} and ${which.sent ? sql`sent_at is not null` : sql`sent_at is null`}
-            and check_at <= ${which.dueBy}
-          order by check_at limit ${limit} for update skip locked),
+            and lookup_by <= ${which.dueBy}
+          order by lookup_by limit ${limit} for update skip locked),
         picked as (select id from by_look union select id from by_check limit ${limit})`
   const found = await sql<AttemptRow>`
     with ${picked},
     leased as (
-      update billing.payment set sending_until = ${realTimeIn(leaseMs)}, look_at = ${realTimeIn(leaseMs)}, check_at = null
+      update billing.payment set sending_until = ${realTimeIn(leaseMs)}, next_lookup_at = ${realTimeIn(leaseMs)}, lookup_by = null
       where id in (select id from picked)
       returning *
     )
@@ -59,8 +59,8 @@ export async function leaseAttempts(
 
 const attemptColumns = sql.raw(`
   p.id, p.provider_reference, i.issued_at as due_at, coalesce(i.issued_at <= n.lookup_first_before, false) as maybe_sent_before,
-  p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.looks,
-  p.none_count, p.none_since, p.resend_declines, p.resend_code, p.resend_since,
+  p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.lookup_count,
+  p.not_found_count, p.not_found_since, p.resend_declines, p.resend_code, p.resend_since,
   i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged`)
 
 type AttemptRow = {
@@ -75,9 +75,9 @@ type AttemptRow = {
   currency: Currency
   description: string
   sent_at: Date | null
-  looks: number
-  none_count: number
-  none_since: Date | null
+  lookup_count: number
+  not_found_count: number
+  not_found_since: Date | null
   resend_declines: number
   resend_code: string | null
   resend_since: Date | null
@@ -99,9 +99,9 @@ function toAttempt(row: AttemptRow): Attempt {
     amount: { minor: row.amount, currency: row.currency },
     description: row.description,
     sentAt: row.sent_at,
-    looks: row.looks,
-    noneCount: row.none_count,
-    noneSince: row.none_since,
+    lookupCount: row.lookup_count,
+    notFoundCount: row.not_found_count,
+    notFoundSince: row.not_found_since,
     resendDeclines:
       row.resend_code !== null && row.resend_since !== null
         ? { count: row.resend_declines, since: row.resend_since, code: row.resend_code }
@@ -124,16 +124,16 @@ export async function markSent(db: BillingDb, paymentId: string, now: Date): Pro
 }
 
 /** Nothing left us: the attempt waits as if it had never been tried. */
-export async function markUnsent(tx: BillingTx, paymentId: string, lookAfterMs: number): Promise<void> {
+export async function markUnsent(tx: BillingTx, paymentId: string, nextLookupAfterMs: number): Promise<void> {
   await tx
     .updateTable('billing.payment')
     .set((row) => ({
       sent_at: null,
       sending_until: null,
-      look_at: realTimeIn(lookAfterMs),
+      next_lookup_at: realTimeIn(nextLookupAfterMs),
       unanswered: true,
-      check_at: null,
-      looks: row('looks', '+', 1),
+      lookup_by: null,
+      lookup_count: row('lookup_count', '+', 1),
     }))
     .where('id', '=', paymentId)
     .where('status', 'in', ['sending', 'unknown'])
@@ -141,8 +141,8 @@ export async function markUnsent(tx: BillingTx, paymentId: string, lookAfterMs: 
 }
 
 export type Waiting = {
-  lookAfterMs: number
-  checkAt: Date | null
+  nextLookupAfterMs: number
+  lookupBy: Date | null
   /** Nobody answered, so it is due as soon as somebody does. */
   unanswered: boolean
   none?: { count: number; since: Date }
@@ -165,11 +165,11 @@ export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Wai
     .set((row) => ({
       status: 'unknown',
       sending_until: null,
-      look_at: realTimeIn(waiting.lookAfterMs),
+      next_lookup_at: realTimeIn(waiting.nextLookupAfterMs),
       unanswered: waiting.unanswered,
-      check_at: waiting.checkAt,
-      looks: row('looks', '+', 1),
-      ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),
+      lookup_by: waiting.lookupBy,
+      lookup_count: row('lookup_count', '+', 1),
+      ...(waiting.none && { not_found_count: waiting.none.count, not_found_since: waiting.none.since }),
       resend_declines: waiting.resendDeclines?.count ?? 0,
       resend_code: waiting.resendDeclines?.code ?? null,
       resend_since: waiting.resendDeclines?.since ?? null,
@@ -179,7 +179,7 @@ export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Wai
   return before.status === 'sending'
 }
 
-export type Taken = { readonly paymentId: string; readonly providerId: string; readonly stray: boolean }
+export type Taken = { readonly paymentId: string; readonly providerId: string; readonly unmatched: boolean }
 
 /** Records money that was taken. One that is already recorded stays as it is. */
 export async function markSucceeded(tx: BillingTx, now: Date, taken: readonly Taken[]): Promise<void> {
@@ -190,20 +190,27 @@ export async function markSucceeded(tx: BillingTx, now: Date, taken: readonly Ta
 export function succeededUpdate(now: Date, taken: readonly Taken[]): RawBuilder<unknown> {
   return sql`
     update billing.payment p
-    set status = 'succeeded', code = null, provider_id = g.provider_id, captured = p.amount, stray = g.stray,
-      settled_at = ${now}, sending_until = null, look_at = null, check_at = null
+    set status = 'succeeded', code = null, provider_id = g.provider_id, captured = p.amount, unmatched = g.unmatched,
+      settled_at = ${now}, sending_until = null, next_lookup_at = null, lookup_by = null
     from unnest(
       ${taken.map(({ paymentId }) => paymentId)}::text[],
       ${taken.map(({ providerId }) => providerId)}::text[],
-      ${taken.map(({ stray }) => stray)}::boolean[]
-    ) as g (id, provider_id, stray)
+      ${taken.map(({ unmatched }) => unmatched)}::boolean[]
+    ) as g (id, provider_id, unmatched)
     where p.id = g.id and p.status <> 'succeeded'`
 }
 
 export async function markFailed(tx: BillingTx, now: Date, paymentId: string, code: string): Promise<void> {
   await tx
     .updateTable('billing.payment')
-    .set({ status: 'failed', code, settled_at: now, sending_until: null, look_at: null, check_at: null })
+    .set({
+      status: 'failed',
+      code,
+      settled_at: now,
+      sending_until: null,
+      next_lookup_at: null,
+      lookup_by: null,
+    })
     .where('id', '=', paymentId)
     .where('status', 'in', ['sending', 'unknown'])
     .execute()
@@ -236,5 +243,5 @@ export type PaymentState = {
   readonly methodId: string
   readonly status: 'sending' | 'unknown' | 'succeeded' | 'failed'
   readonly code: string | null
-  readonly stray: boolean
+  readonly unmatched: boolean
 }

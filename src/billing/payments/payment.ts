@@ -19,9 +19,9 @@ export type Attempt = {
   readonly maybeSentBefore: boolean
   /** Service time of the first send; null while nothing has left us. */
   readonly sentAt: Date | null
-  readonly looks: number
-  readonly noneCount: number
-  readonly noneSince: Date | null
+  readonly lookupCount: number
+  readonly notFoundCount: number
+  readonly notFoundSince: Date | null
   /** The same "no" to re-sends in a row, so far. */
   readonly resendDeclines: (ResendDeclines & { readonly code: string }) | null
   /** Nobody pays for an invoice that was withdrawn meanwhile, so nothing more is sent for it. */
@@ -72,11 +72,11 @@ export function isDecline(code: string | null): code is DeclineCode {
 
 type Asked = Pick<Attempt, 'reference' | 'amount'>
 
-/** What the answer to a first send says. A re-send is another matter: see `newsOfResend`. */
-export function newsOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOutcome {
+/** What the answer to a first send says. A re-send is another matter: see `outcomeOfResend`. */
+export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOutcome {
   switch (answer.kind) {
     case 'done':
-      return newsOfPayment(answer.payment, asked)
+      return outcomeOfPayment(answer.payment, asked)
     case 'declined':
     case 'refused':
       return { kind: 'failed', code: answer.code }
@@ -95,10 +95,10 @@ export function newsOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOutcom
  * What the answer to a re-send says. An earlier send may still be running, so "no" settles nothing unless the provider
  * says that it is its first answer once more.
  */
-export function newsOfResend(answer: ChargeOutcome, asked: Asked): PaymentOutcome {
+export function outcomeOfResend(answer: ChargeOutcome, asked: Asked): PaymentOutcome {
   if ((answer.kind === 'declined' || answer.kind === 'refused') && !answer.replayed)
     return { kind: 'unknown' }
-  const outcome = newsOfCharge(answer, asked)
+  const outcome = outcomeOfCharge(answer, asked)
   return outcome.kind === 'not_sent' ? { kind: 'unknown' } : outcome
 }
 
@@ -106,17 +106,17 @@ export function newsOfResend(answer: ChargeOutcome, asked: Asked): PaymentOutcom
  * A payment that the provider still works on is as unknown as one without an answer, and so is one that is not about
  * our money. The card may be another than we know: issuers renew them.
  */
-export function newsOfPayment(payment: ProviderPayment, asked: Asked): PaymentOutcome {
+export function outcomeOfPayment(payment: ProviderPayment, asked: Asked): PaymentOutcome {
   if (!isAsAsked(payment, asked)) return { kind: 'unknown', alarm: 'amount_differs', answered: true }
   if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId, card: payment.card }
   if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
   return { kind: 'unknown', answered: true }
 }
 
-export function newsOfLookup(lookup: PaymentLookup, asked: Asked): PaymentOutcome {
+export function outcomeOfLookup(lookup: PaymentLookup, asked: Asked): PaymentOutcome {
   switch (lookup.kind) {
     case 'found':
-      return newsOfPayment(lookup.payment, asked)
+      return outcomeOfPayment(lookup.payment, asked)
     case 'mismatch':
       return { kind: 'unknown', alarm: 'amount_differs', answered: true }
     case 'none':

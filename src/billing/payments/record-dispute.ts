@@ -9,7 +9,7 @@ export type KnownDispute = {
   readonly invoiceId: string
   readonly accountId: string
   readonly subscriptionId: string
-  readonly stray: boolean
+  readonly unmatched: boolean
   readonly status: 'open' | 'won' | 'lost' | null
   /** What the ledger says a lost one took. */
   readonly lost: bigint
@@ -72,12 +72,12 @@ export function disputeLookupAfter(now: Date): Date {
 async function postLoss(
   tx: BillingTx,
   now: Date,
-  { paymentId, accountId, stray, postings }: KnownDispute,
+  { paymentId, accountId, unmatched, postings }: KnownDispute,
   moved: { minor: bigint; currency: ProviderDispute['amount']['currency'] },
 ): Promise<void> {
   const isLoss = moved.minor > 0n
   const amount = isLoss ? moved : { ...moved, minor: -moved.minor }
-  const taker = stray ? 'unclaimed' : 'disputes'
+  const taker = unmatched ? 'unclaimed' : 'disputes'
   // The first loss is the only one as a rule; a bank that thinks again is told apart by the number.
   const number = postings === 0 ? '' : `:${postings + 1}`
   await postTransfers(tx, now, [

@@ -7,7 +7,7 @@ import { openAttempt } from '../collection/open-attempt.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { settleDecided } from '../collection/settle-payments.ts'
 import { insertEvents } from '../events/event-rows.ts'
-import { newsOfPayment } from '../payments/payment.ts'
+import { outcomeOfPayment } from '../payments/payment.ts'
 import { markFailed, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { ProviderPayment } from '../providers/port.ts'
 import { period } from '../subscriptions/period.ts'
@@ -154,7 +154,7 @@ async function adopt(
 
     const paymentId = await openAttemptNumber(app, tx, { subscriptionId, k, n, at, method })
     if (paymentId === undefined) return false
-    const outcome = newsOfPayment(payment, { reference: payment.reference, amount: subscription.price })
+    const outcome = outcomeOfPayment(payment, { reference: payment.reference, amount: subscription.price })
     // What is about to end is not dunned: its cancellation closes the invoice.
     const isEnding = subscription.status === 'canceling' || subscription.status === 'canceled'
     if (outcome.kind === 'failed' && (!isLast || isEnding))

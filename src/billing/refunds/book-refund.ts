@@ -11,9 +11,9 @@ export async function bookRefund(
   now: Date,
   refund: Omit<SettledRefund, 'refundPending'>,
 ): Promise<NewEvent> {
-  const { refundId, accountId, amount, stray } = refund
-  if (!stray) await setRefunded(tx, refund.invoiceId, refund.refunded)
-  const to = stray ? 'unclaimed' : 'refunds'
+  const { refundId, accountId, amount, unmatched } = refund
+  if (!unmatched) await setRefunded(tx, refund.invoiceId, refund.refunded)
+  const to = unmatched ? 'unclaimed' : 'refunds'
   await postTransfers(tx, now, [{ cause: `refund:${refundId}`, accountId, amount, from: 'provider', to }])
   return refundEvent('refund.succeeded', refund)
 }

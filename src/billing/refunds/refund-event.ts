@@ -4,7 +4,7 @@ import type { SettledRefund } from './refund-rows.ts'
 /** What others are told about a refund. */
 export function refundEvent(
   type: 'refund.succeeded' | 'refund.failed' | 'refund.reversed' | 'payment.disputed',
-  refund: Omit<SettledRefund, 'stray' | 'refunded' | 'refundPending'>,
+  refund: Omit<SettledRefund, 'unmatched' | 'refunded' | 'refundPending'>,
   code?: string,
 ): NewEvent {
   return {

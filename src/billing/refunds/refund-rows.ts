@@ -28,7 +28,7 @@ export async function lockRefundable(tx: BillingTx, invoiceId: string): Promise<
     .select(['id', 'captured', 'refunded', 'refund_pending', 'disputed'])
     .where('invoice_id', '=', invoiceId)
     .where('status', '=', 'succeeded')
-    .where('stray', '=', false)
+    .where('unmatched', '=', false)
     .forUpdate()
     .executeTakeFirst()
   // Read under the lock: every refund changes the invoice only while it holds the payment.
@@ -58,7 +58,7 @@ export type NewRefund = {
   readonly amount: Money
   readonly reason: RefundReason | null
   readonly note: string | null
-  readonly origin: 'request' | 'stray'
+  readonly origin: 'request' | 'unmatched'
 }
 
 /** Writes the intent to refund and sets its amount aside. The check on the payment refuses more than was taken. */
@@ -66,7 +66,7 @@ export async function insertRefund(
   tx: BillingTx,
   now: Date,
   refund: NewRefund,
-  lookAfterMs: number,
+  nextLookupAfterMs: number,
 ): Promise<string> {
   const id = newId('ref_', now)
   // The payment's row lock hands out the numbers of its refunds.
@@ -104,9 +104,9 @@ export async function insertRefund(
       remaining: null,
       settled_at: null,
       sending_until: null,
-      look_at: realTimeIn(lookAfterMs),
-      check_at: null,
-      none_since: null,
+      next_lookup_at: realTimeIn(nextLookupAfterMs),
+      lookup_by: null,
+      not_found_since: null,
       resend_code: null,
       resend_since: null,
     })
@@ -154,9 +154,9 @@ export async function insertForeignRefund(
       remaining: null,
       settled_at: now,
       sending_until: null,
-      look_at: null,
-      check_at: null,
-      none_since: null,
+      next_lookup_at: null,
+      lookup_by: null,
+      not_found_since: null,
       resend_code: null,
       resend_since: null,
     })
@@ -228,7 +228,7 @@ export async function findRefund(db: BillingDb, refundId: string): Promise<Refun
 /** A refund that is this process's to send or look up. */
 export type LeasedRefund = {
   readonly refundId: string
-  readonly origin: 'request' | 'stray' | 'provider'
+  readonly origin: 'request' | 'unmatched' | 'provider'
   readonly amount: Money
   readonly reason: RefundReason | null
   /** Key and reference at the provider, derived from the payment and the refund's number. */
@@ -245,9 +245,9 @@ export type LeasedRefund = {
   readonly sentAt: Date | null
   /** The provider has said that it works on it. */
   readonly accepted: boolean
-  readonly looks: number
-  readonly noneCount: number
-  readonly noneSince: Date | null
+  readonly lookupCount: number
+  readonly notFoundCount: number
+  readonly notFoundSince: Date | null
   readonly resendDeclines: (ResendDeclines & { readonly code: string }) | null
 }
 
@@ -273,7 +273,7 @@ export async function takeTurn(db: BillingDb, refundId: string, now: Date, lease
 async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: number): Promise<Turn> {
   const found = await sql<TurnRow>`
     select r.id, r.provider_reference, r.origin, r.amount, r.currency, r.reason, r.status, r.step, r.sent_at, r.remaining,
-      r.looks, r.none_count, r.none_since, r.resend_declines, r.resend_code, r.resend_since, r.created_at,
+      r.lookup_count, r.not_found_count, r.not_found_since, r.resend_declines, r.resend_code, r.resend_since, r.created_at,
       exists (select from billing.invoice i, billing.installation n
         where i.id = r.invoice_id and i.issued_at <= n.lookup_first_before) as maybe_sent_before,
       coalesce(r.sending_until > statement_timestamp(), false) as leased,
@@ -298,8 +298,8 @@ async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: numb
     .set({
       ...(row.step === 'queued' && begins),
       sending_until: realTimeIn(leaseMs),
-      look_at: realTimeIn(leaseMs),
-      check_at: null,
+      next_lookup_at: realTimeIn(leaseMs),
+      lookup_by: null,
     })
     .where('id', '=', refundId)
     .execute()
@@ -317,9 +317,9 @@ type TurnRow = {
   step: 'queued' | 'sending' | 'unknown' | 'accepted' | null
   sent_at: Date | null
   remaining: bigint | null
-  looks: number
-  none_count: number
-  none_since: Date | null
+  lookup_count: number
+  not_found_count: number
+  not_found_since: Date | null
   resend_declines: number
   resend_code: string | null
   resend_since: Date | null
@@ -352,9 +352,9 @@ function toLeased(row: TurnRow): LeasedRefund {
     maybeSentBefore: row.maybe_sent_before,
     sentAt: isQueued ? null : row.sent_at,
     accepted: row.step === 'accepted',
-    looks: row.looks,
-    noneCount: row.none_count,
-    noneSince: row.none_since,
+    lookupCount: row.lookup_count,
+    notFoundCount: row.not_found_count,
+    notFoundSince: row.not_found_since,
     resendDeclines:
       row.resend_code !== null && row.resend_since !== null
         ? { count: row.resend_declines, since: row.resend_since, code: row.resend_code }
@@ -363,16 +363,20 @@ function toLeased(row: TurnRow): LeasedRefund {
 }
 
 /** Puts a refund back in line: nothing left us. */
-export async function requeueRefund(db: BillingDb, refundId: string, lookAfterMs: number): Promise<void> {
+export async function requeueRefund(
+  db: BillingDb,
+  refundId: string,
+  nextLookupAfterMs: number,
+): Promise<void> {
   await db
     .updateTable('billing.refund')
     .set((row) => ({
       step: 'queued',
       sent_at: null,
       sending_until: null,
-      look_at: realTimeIn(lookAfterMs),
+      next_lookup_at: realTimeIn(nextLookupAfterMs),
       unanswered: true,
-      looks: row('looks', '+', 1),
+      lookup_count: row('lookup_count', '+', 1),
     }))
     .where('id', '=', refundId)
     .where('status', '=', 'pending')
@@ -391,11 +395,11 @@ export async function parkRefund(
     .set((row) => ({
       step,
       sending_until: null,
-      look_at: realTimeIn(waiting.lookAfterMs),
+      next_lookup_at: realTimeIn(waiting.nextLookupAfterMs),
       unanswered: waiting.unanswered,
-      check_at: waiting.checkAt,
-      looks: row('looks', '+', 1),
-      ...(waiting.none && { none_count: waiting.none.count, none_since: waiting.none.since }),
+      lookup_by: waiting.lookupBy,
+      lookup_count: row('lookup_count', '+', 1),
+      ...(waiting.none && { not_found_count: waiting.none.count, not_found_since: waiting.none.since }),
       resend_declines: waiting.resendDeclines?.count ?? 0,
       resend_code: waiting.resendDeclines?.code ?? null,
       resend_since: waiting.resendDeclines?.since ?? null,
@@ -412,7 +416,7 @@ export type SettledRefund = {
   readonly accountId: string
   readonly subscriptionId: string
   readonly amount: Money
-  readonly stray: boolean
+  readonly unmatched: boolean
   /** What has gone back of the payment in all. */
   readonly refunded: bigint
   /** What other refunds of it are still to give back. */
@@ -439,8 +443,8 @@ export async function endRefund(
       step: null,
       settled_at: now,
       sending_until: null,
-      look_at: null,
-      check_at: null,
+      next_lookup_at: null,
+      lookup_by: null,
     })
     .where('id', '=', refundId)
     .where('status', '=', 'pending')
@@ -454,7 +458,7 @@ export async function endRefund(
       ...(end.status === 'succeeded' && { refunded: row('refunded', '+', ended.amount) }),
     }))
     .where('id', '=', ended.payment_id)
-    .returning(['subscription_id', 'stray', 'refunded', 'refund_pending'])
+    .returning(['subscription_id', 'unmatched', 'refunded', 'refund_pending'])
     .executeTakeFirstOrThrow()
   return {
     refundId,
@@ -463,7 +467,7 @@ export async function endRefund(
     accountId: ended.account_id,
     subscriptionId: payment.subscription_id,
     amount: { minor: ended.amount, currency: ended.currency },
-    stray: payment.stray,
+    unmatched: payment.unmatched,
     refunded: payment.refunded,
     refundPending: payment.refund_pending,
   }
@@ -487,7 +491,7 @@ export async function undoRefund(
     .updateTable('billing.payment')
     .set((row) => ({ refunded: row('refunded', '-', undone.amount) }))
     .where('id', '=', undone.payment_id)
-    .returning(['subscription_id', 'stray', 'refunded', 'refund_pending'])
+    .returning(['subscription_id', 'unmatched', 'refunded', 'refund_pending'])
     .executeTakeFirstOrThrow()
   return {
     refundId: undone.id,
@@ -496,7 +500,7 @@ export async function undoRefund(
     accountId: undone.account_id,
     subscriptionId: payment.subscription_id,
     amount: { minor: undone.amount, currency: undone.currency },
-    stray: payment.stray,
+    unmatched: payment.unmatched,
     refunded: payment.refunded,
     refundPending: payment.refund_pending,
   }
@@ -508,12 +512,12 @@ export async function takeDueRefunds(db: BillingDb, now: Date, limit: number): P
   // Real time and service time are asked apart, each by its own index, so that a claim costs the same however many wait.
   const found = await sql<{ id: string }>`
     with by_look as (
-      select id from billing.refund where ${open} and look_at <= statement_timestamp()
-      order by look_at limit ${limit} for update skip locked),
+      select id from billing.refund where ${open} and next_lookup_at <= statement_timestamp()
+      order by next_lookup_at limit ${limit} for update skip locked),
     by_check as (
-      select id from billing.refund where ${open} and check_at <= ${now}
-      order by check_at limit ${limit} for update skip locked)
-    update billing.refund set look_at = ${realTimeIn(1000)}, check_at = null
+      select id from billing.refund where ${open} and lookup_by <= ${now}
+      order by lookup_by limit ${limit} for update skip locked)
+    update billing.refund set next_lookup_at = ${realTimeIn(1000)}, lookup_by = null
     where id in (select id from by_look union select id from by_check limit ${limit})
     returning id`.execute(db)
   return found.rows.map(({ id }) => id).sort()

@@ -5,7 +5,7 @@ import { takeDueRefunds } from './refund-rows.ts'
 import { sendRefund } from './send-refund.ts'
 
 /** Sends or looks up refunds that are nobody's at the moment; says how many it was. */
-export async function takeUpRefunds(app: BillingApp): Promise<number> {
+export async function resumeRefunds(app: BillingApp): Promise<number> {
   return keepBusy({
     most: 32,
     stopping: app.stopping,

@@ -3,10 +3,10 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import {
-  lookAgainAfterMs,
+  lookupAgainAfterMs,
   nextCheck,
   type ResendDeclines,
-  verdictOfNone,
+  verdictOfNotFound,
   verdictOfResend,
 } from '../payments/doubt.ts'
 import { isAsAsked } from '../payments/payment.ts'
@@ -62,9 +62,9 @@ type Found =
   | { kind: 'unknown'; answered?: true }
   /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
   | { kind: 'overtaken'; givenBack: bigint }
-  | { kind: 'none_yet'; count: number; since: Date; checkAt: Date }
+  | { kind: 'none_yet'; count: number; since: Date; lookupBy: Date }
   /** Turned down again, which proves nothing about an earlier send. */
-  | { kind: 'declined_again'; declines: ResendDeclines & { code: string }; checkAt: Date }
+  | { kind: 'declined_again'; declines: ResendDeclines & { code: string }; lookupBy: Date }
   /** `givenBack`: what the provider says went back of the payment in all. */
   | { kind: 'never_arrived'; givenBack: bigint }
 
@@ -92,11 +92,20 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
   const found = await look(app, refund)
   if (found.kind !== 'none') return found
 
-  const doubt = { sentAt: refund.sentAt!, noneCount: refund.noneCount, noneSince: refund.noneSince }
-  const verdict = verdictOfNone(doubt, now, app.provider.guards.keyWindowMs)
+  const doubt = {
+    sentAt: refund.sentAt!,
+    notFoundCount: refund.notFoundCount,
+    notFoundSince: refund.notFoundSince,
+  }
+  const verdict = verdictOfNotFound(doubt, now, app.provider.guards.keyWindowMs)
   if (verdict.kind === 'never_arrived') return { ...verdict, givenBack: found.givenBack }
   if (verdict.kind === 'wait') {
-    return { kind: 'none_yet', count: verdict.noneCount, since: verdict.noneSince, checkAt: verdict.checkAt }
+    return {
+      kind: 'none_yet',
+      count: verdict.notFoundCount,
+      since: verdict.notFoundSince,
+      lookupBy: verdict.lookupBy,
+    }
   }
   const again = await ask(app, refund)
   if (again.kind === 'remaining_differs') return explain(app, refund)
@@ -104,7 +113,7 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
     return weighDecline(app, refund, again, now)
   // An earlier send may still arrive, so that this one did not leave proves nothing.
   if (again.kind === 'not_sent' || again.kind === 'unknown') return { kind: 'unknown', answered: true }
-  if (refund.looks >= longSilence) await wakeUnsettled(app.db, 'sent')
+  if (refund.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent')
   return again
 }
 
@@ -124,7 +133,7 @@ async function weighDecline(
   const before = refund.resendDeclines?.code === code ? refund.resendDeclines : null
   const verdict = verdictOfResend(before, now)
   if (verdict.kind === 'believe') return again
-  return { kind: 'declined_again', declines: { ...verdict.declines, code }, checkAt: verdict.checkAt }
+  return { kind: 'declined_again', declines: { ...verdict.declines, code }, lookupBy: verdict.lookupBy }
 }
 
 /**
@@ -168,7 +177,7 @@ async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
 async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
   const now = app.clock()
   const { refundId } = refund
-  const lookAfterMs = lookAgainAfterMs(refund.looks + 1)
+  const nextLookupAfterMs = lookupAgainAfterMs(refund.lookupCount + 1)
   const sentAt = refund.sentAt ?? now
   // A lookup without an answer takes nothing back that the provider has said; others may be on their way meanwhile.
   const doubtful = refund.accepted ? 'accepted' : 'unknown'
@@ -195,7 +204,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
         await fail(app, refundId, 'provider_unavailable', now)
         return 'settled'
       }
-      await requeueRefund(app.db, refundId, lookAfterMs)
+      await requeueRefund(app.db, refundId, nextLookupAfterMs)
       return 'pending'
     case 'mismatch':
     case 'key_used_otherwise':
@@ -206,32 +215,32 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
         now,
       )
       await parkRefund(app.db, refundId, doubtful, {
-        lookAfterMs,
+        nextLookupAfterMs,
         unanswered: false,
-        checkAt: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
+        lookupBy: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
       })
       return 'pending'
     case 'declined_again':
       await parkRefund(app.db, refundId, doubtful, {
-        lookAfterMs,
+        nextLookupAfterMs,
         unanswered: false,
-        checkAt: outcome.checkAt,
+        lookupBy: outcome.lookupBy,
         resendDeclines: outcome.declines,
       })
       return 'pending'
     case 'pending':
     case 'unknown':
       await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : doubtful, {
-        lookAfterMs,
+        nextLookupAfterMs,
         unanswered: outcome.kind === 'unknown' && !outcome.answered,
-        checkAt: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
+        lookupBy: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
       })
       return 'pending'
     case 'none_yet':
       await parkRefund(app.db, refundId, doubtful, {
-        lookAfterMs,
+        nextLookupAfterMs,
         unanswered: false,
-        checkAt: outcome.checkAt,
+        lookupBy: outcome.lookupBy,
         none: { count: outcome.count, since: outcome.since },
       })
       return 'pending'
@@ -246,7 +255,7 @@ async function succeed(app: BillingApp, { refundId, sentAt }: LeasedRefund, now:
     if (!refund) return
     if (sentAt !== null) await clearContradictions(tx, [refundId])
     await insertEvents(tx, now, [await bookRefund(tx, now, refund)])
-    if (refund.stray) await watchUnmatched(tx, now, refund.paymentId)
+    if (refund.unmatched) await watchUnmatched(tx, now, refund.paymentId)
   })
 }
 
@@ -269,7 +278,7 @@ async function fail(
       ...(newDispute ? [refundEvent('payment.disputed', refund)] : []),
       ...gone,
     ])
-    if (refund.stray) await watchUnmatched(tx, now, refund.paymentId)
+    if (refund.unmatched) await watchUnmatched(tx, now, refund.paymentId)
   })
 }
 
@@ -288,7 +297,7 @@ async function recordGone(
   const gone = refund.refundPending === 0n ? givenBack - refund.refunded : 0n
   const events = gone > 0n ? [await recordRefundElsewhere(tx, now, refund, { minor: gone, currency })] : []
   const left = { minor: gone > 0n ? minor - gone : minor, currency }
-  if (refund.stray && left.minor > 0n)
-    await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'stray' }, 0)
+  if (refund.unmatched && left.minor > 0n)
+    await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'unmatched' }, 0)
   return events
 }

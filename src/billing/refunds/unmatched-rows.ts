@@ -27,7 +27,7 @@ const alarmKind = 'unmatched_money'
 
 /** Stays as long as the money does; a refund that is on its way is no reason for alarm. */
 const isUnmatched = sql`
-  p.stray and p.captured <> p.refunded + p.settled_by_hand + p.dispute_lost and p.refund_pending = 0`
+  p.unmatched and p.captured <> p.refunded + p.settled_by_hand + p.dispute_lost and p.refund_pending = 0`
 
 /** Oldest first. */
 export async function listUnmatched(db: BillingDb, limit: number): Promise<Unmatched[]> {
@@ -82,7 +82,13 @@ export async function refundUnmatched(
 ): Promise<string | undefined> {
   const unmatched = await lockUnmatched(tx, paymentId)
   if (!unmatched || unmatched.left.minor <= 0n || unmatched.reason === 'disputed') return undefined
-  const refund = { ...unmatched, amount: unmatched.left, reason: null, note: null, origin: 'stray' } as const
+  const refund = {
+    ...unmatched,
+    amount: unmatched.left,
+    reason: null,
+    note: null,
+    origin: 'unmatched',
+  } as const
   const refundId = await insertRefund(tx, now, refund, 0)
   await enqueue(tx, 'billing.send-refund', { refundId })
   return refundId

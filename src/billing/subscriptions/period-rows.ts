@@ -75,7 +75,7 @@ export async function openPeriods(
       select subscription_id, k, start_at, end_at, invoice_id from given
     )
     insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id,
-      payment_method_id, amount, currency, status, created_at, sent_at, sending_until, look_at)
+      payment_method_id, amount, currency, status, created_at, sent_at, sending_until, next_lookup_at)
     select payment_id, billing.charge_reference(subscription_id, k, 1), invoice_id, 1, subscription_id, account_id,
       method_id, amount, currency, 'sending', ${now}, ${now}, ${realTimeIn(leaseMs)}, ${realTimeIn(leaseMs)}
     from given where payment_id is not null
@@ -98,9 +98,9 @@ export async function openPeriods(
             amount: subscription.price,
             description: subscription.description,
             sentAt: now,
-            looks: 0,
-            noneCount: 0,
-            noneSince: null,
+            lookupCount: 0,
+            notFoundCount: 0,
+            notFoundSince: null,
             resendDeclines: null,
             invoiceOpen: true,
             method,

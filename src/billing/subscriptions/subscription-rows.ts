@@ -70,14 +70,14 @@ export async function getSubscription(db: BillingDb, subscriptionId: string): Pr
 export async function getCharged(
   db: BillingDb,
   paymentId: string,
-): Promise<{ payment: Pick<PaymentState, 'status' | 'code' | 'stray'>; subscription: Subscription }> {
+): Promise<{ payment: Pick<PaymentState, 'status' | 'code' | 'unmatched'>; subscription: Subscription }> {
   const row = await selectSubscriptions(db)
     .innerJoin('billing.payment as p', 'p.subscription_id', 's.id')
-    .select(['p.status as payment_status', 'p.code', 'p.stray'])
+    .select(['p.status as payment_status', 'p.code', 'p.unmatched'])
     .where('p.id', '=', paymentId)
     .executeTakeFirstOrThrow()
-  const { payment_status: status, code, stray } = row
-  return { payment: { status, code, stray }, subscription: toSubscription(row) }
+  const { payment_status: status, code, unmatched } = row
+  return { payment: { status, code, unmatched }, subscription: toSubscription(row) }
 }
 
 /** Whoever changes a subscription, its invoices or its attempts holds this lock first. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
 import type { BillingDb } from '../app.ts'
-import type { Claim } from './webhook.ts'
+import type { WebhookClaim } from './webhook.ts'
 
 /** An authentic event on its way into the inbox. */
 export type NewWebhook = {
@@ -9,7 +9,7 @@ export type NewWebhook = {
   readonly bodyHash: Buffer
   readonly sealed: Buffer
   readonly type: string
-  readonly claim: Claim | null
+  readonly claim: WebhookClaim | null
   /** Our payment, if it speaks of one. */
   readonly reference: string | null
   readonly receivedAt: Date
@@ -65,7 +65,7 @@ async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): P
   const of = <T>(pick: (webhook: NewWebhook) => T) => webhooks.map(pick)
   const { rows } = await pool.query<{ event_id: string }>({
     name: 'billing-store-webhooks',
-    text: `insert into billing.webhook (event_id, body_hash, sealed, type, claim, reference, status, received_at, look_at)
+    text: `insert into billing.webhook (event_id, body_hash, sealed, type, claim, reference, status, received_at, next_lookup_at)
            select event_id, body_hash, sealed, type, claim, reference,
              case when claim is null or reference is null then 'ignored' else 'waiting' end, received_at,
              clock_timestamp() + make_interval(secs => ${patienceSeconds})
@@ -95,14 +95,14 @@ export async function insertHint(
   hint: { names: readonly string[]; type: string; bodyHash: Buffer; now: Date },
 ): Promise<void> {
   await sql`
-    insert into billing.webhook as w (event_id, body_hash, type, claim, reference, status, received_at, look_at)
+    insert into billing.webhook as w (event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
     select 'hint:' || p.id, ${hint.bodyHash}, ${hint.type}, 'changed', p.provider_reference, 'waiting', ${hint.now}, clock_timestamp()
     from billing.payment p
     where p.provider_reference = any (${[...hint.names]}) or p.provider_id = any (${[...hint.names]})
     limit 1
     on conflict (event_id) do update
       set status = 'waiting', tries = 0, last_error = null, settled_at = null,
-        received_at = excluded.received_at, look_at = excluded.look_at
+        received_at = excluded.received_at, next_lookup_at = excluded.next_lookup_at
       where w.status <> 'waiting'`.execute(db)
 }
 
@@ -142,11 +142,11 @@ const leaseSeconds = 60
 export async function takeWaiting(db: BillingDb, limit: number): Promise<WaitingWebhook[]> {
   const taken = await sql<{ event_id: string; reference: string; tries: number }>`
     update billing.webhook
-    set tries = tries + 1, look_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    set tries = tries + 1, next_lookup_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
     where event_id in (
       select event_id from billing.webhook
-      where status = 'waiting' and look_at <= clock_timestamp()
-      order by look_at limit ${limit} for update skip locked)
+      where status = 'waiting' and next_lookup_at <= clock_timestamp()
+      order by next_lookup_at limit ${limit} for update skip locked)
     returning event_id, reference, tries`.execute(db)
   return taken.rows.map(({ event_id, reference, tries }) => ({ eventId: event_id, reference, tries }))
 }
@@ -166,7 +166,7 @@ export async function endWebhooks(db: BillingDb, now: Date, ends: readonly Webho
     update billing.webhook w
     set status = e.status, last_error = e.error,
       settled_at = case when e.status <> 'waiting' then ${now}::timestamptz end,
-      look_at = clock_timestamp() + make_interval(secs => e.look_after)
+      next_lookup_at = clock_timestamp() + make_interval(secs => e.look_after)
     from unnest(
       ${ends.map(({ eventId }) => eventId)}::text[],
       ${ends.map(({ status }) => status)}::text[],
@@ -186,7 +186,7 @@ export async function requeueWebhooks(
     update billing.webhook
     set status = case when reference is null then status else 'waiting' end,
       claim = case when reference is null then claim else 'changed' end,
-      tries = 0, last_error = null, settled_at = null, look_at = clock_timestamp()
+      tries = 0, last_error = null, settled_at = null, next_lookup_at = clock_timestamp()
     where ${wanted}
     returning event_id, reference is not null as queued`.execute(db)
   return found.rows.map(({ event_id, queued }) => ({ eventId: event_id, queued }))

@@ -10,7 +10,7 @@ import { type Inbox, insertHint } from './inbox-rows.ts'
 import { claimOf } from './webhook.ts'
 
 /** Where events are kept: the inbox, and the vault that seals their bodies. */
-export type Mailroom = { readonly inbox: Inbox; readonly vault: Vault }
+export type WebhookStore = { readonly inbox: Inbox; readonly vault: Vault }
 
 /**
  * Verifies, stores and acknowledges a notification. What it says is acted on later: from here on a crash loses nothing,
@@ -18,7 +18,7 @@ export type Mailroom = { readonly inbox: Inbox; readonly vault: Vault }
  */
 export async function receiveWebhook(
   app: BillingApp,
-  { inbox, vault }: Mailroom,
+  { inbox, vault }: WebhookStore,
   headers: IncomingHttpHeaders,
   body: Buffer,
 ): Promise<{ duplicate: boolean }> {

@@ -5,20 +5,20 @@ import { bodyLimits, type Http } from '../../platform/http/http.ts'
 import { refuse } from '../../platform/refusal.ts'
 import type { BillingApp } from '../app.ts'
 import { openInbox } from './inbox-rows.ts'
-import { type Mailroom, receiveHint, receiveWebhook } from './receive-webhook.ts'
+import { receiveHint, receiveWebhook, type WebhookStore } from './receive-webhook.ts'
 
 /** Where the provider's notifications come in. Their bodies stay raw bytes until the signature is known to be good. */
 export function webhookRoutes(http: Http, app: BillingApp): void {
-  const mailroom: Mailroom = { inbox: openInbox(app.pool), vault: app.quietVault }
+  const webhookStore: WebhookStore = { inbox: openInbox(app.pool), vault: app.quietVault }
   void http.register(async (scope: Http) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-    signedRoute(scope, app, mailroom)
+    signedRoute(scope, app, webhookStore)
     if (app.terms.hintSecret !== undefined) hintRoute(scope, app, app.terms.hintSecret)
   })
 }
 
-function signedRoute(http: Http, app: BillingApp, mailroom: Mailroom): void {
+function signedRoute(http: Http, app: BillingApp, webhookStore: WebhookStore): void {
   http.post(
     '/api/billing/webhook',
     {
@@ -31,7 +31,7 @@ function signedRoute(http: Http, app: BillingApp, mailroom: Mailroom): void {
       },
     },
     async (request) => {
-      const { duplicate } = await receiveWebhook(app, mailroom, request.headers, bytesOf(request.body))
+      const { duplicate } = await receiveWebhook(app, webhookStore, request.headers, bytesOf(request.body))
       return envelope({ received: true as const, duplicate })
     },
   )

@@ -1,7 +1,7 @@
 /** What an event says of a payment. `changed`: something happened to it that only a lookup can tell. */
-export type Claim = 'paid' | 'declined' | 'changed'
+export type WebhookClaim = 'paid' | 'declined' | 'changed'
 
-const claims: Readonly<Record<string, Claim>> = {
+const claims: Readonly<Record<string, WebhookClaim>> = {
   'payment.paid': 'paid',
   'payment_intent.succeeded': 'paid',
   'charge.succeeded': 'paid',
@@ -17,7 +17,7 @@ const aboutPayments =
   /^(?:(?:payment|payment_intent|charge|refund|Transaction)\.[\w.]{1,64}|PAYMENT_STATUS_CHANGED|CANCEL_STATUS_CHANGED|DEPOSIT_CALLBACK)$/
 
 /** Reads the provider's word. Undefined: a type that does not concern us, kept and ignored. */
-export function claimOf(type: string): Claim | undefined {
+export function claimOf(type: string): WebhookClaim | undefined {
   if (Object.hasOwn(claims, type)) return claims[type]
   return aboutPayments.test(type) ? 'changed' : undefined
 }

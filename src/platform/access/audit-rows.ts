@@ -37,11 +37,11 @@ export type AuditFilter = {
 
 /** Notes who asked for what, in the transaction that does it. */
 export async function insertAudit<T extends AuditTables>(tx: Tx<T>, entry: NewAudit): Promise<void> {
-  await auditInsert(entry).execute(tx)
+  await auditStatement(entry).execute(tx)
 }
 
 /** The same as part of a larger statement. */
-export function auditInsert({ at, actor, action, accountId, target }: NewAudit): RawBuilder<unknown> {
+export function auditStatement({ at, actor, action, accountId, target }: NewAudit): RawBuilder<unknown> {
   return sql`
     insert into platform.audit (at, actor, action, account_id, target)
     values (${at}, ${actor}, ${action}, ${accountId}, ${target})`
@@ -53,7 +53,7 @@ export async function noteRead<T extends AuditTables>(db: Db<T>, entry: NewAudit
   const now = performance.now()
   if (now - (noted.get(name) ?? Number.NEGATIVE_INFINITY) < notedForMs) return
   if (noted.size >= mostNoted) noted.clear()
-  await auditInsert(entry).execute(db)
+  await auditStatement(entry).execute(db)
   noted.set(name, now)
 }
 

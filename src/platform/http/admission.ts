@@ -14,7 +14,7 @@ import { type Refusal, refuse } from '../refusal.ts'
 /**
  * Who may come in, in the order the contract gives: 401, then parsing, then 403, then 429, then validation.
  */
-export function openDoorkeeper(access: Access, limiter: RateLimiter) {
+export function openAccessHooks(access: Access, limiter: RateLimiter) {
   return {
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       if (scopeOf(request) === undefined) return

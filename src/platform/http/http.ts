@@ -16,7 +16,7 @@ import { type DatabaseTrouble, troubleOf } from '../database/database-errors.ts'
 import { mayHaveWritten } from '../database/db.ts'
 import { newId } from '../id.ts'
 import { Refusal, refuse } from '../refusal.ts'
-import { countUnparsable, openDoorkeeper } from './admission.ts'
+import { countUnparsable, openAccessHooks } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
 import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
@@ -127,21 +127,21 @@ export function buildHttp(options: HttpOptions): Http {
   const floodOf = (of: 'tokens' | 'signatures') =>
     openSlowRefusals((source) => options.onFlood?.({ of, source }))
   const [badTokens, badSignatures] = [floodOf('tokens'), floodOf('signatures')]
-  const doorkeeper = openDoorkeeper(options.access, options.limiter)
+  const accessHooks = openAccessHooks(options.access, options.limiter)
 
   http.addHook('onRequest', async (request, reply) => {
     request.startedAt = performance.now()
     reply.header('x-request-id', request.id)
     reply.headers(guardingHeaders)
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw refuse('invalid_http')
-    await doorkeeper.identify(request, reply)
+    await accessHooks.identify(request, reply)
     await fairness.admit(request, reply)
     if (isEncoded(request.headers['content-encoding']))
       throw refuse('unsupported_media_type', {
         message: 'Send the body as it is, without a Content-Encoding.',
       })
   })
-  http.addHook('preValidation', doorkeeper.admit)
+  http.addHook('preValidation', accessHooks.admit)
   const ownText = new Set(options.ownText)
   http.addHook('preHandler', async (request) => refuseUnstorableText(request, ownText))
   // What is large is worked in pieces, so that whoever else has something to do comes in between.

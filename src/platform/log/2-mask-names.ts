@@ -1,5 +1,5 @@
 import { endOfPem } from './credentials.ts'
-import { mask, maskDecoded, type Span } from './decoded.ts'
+import { type ByteSpan, mask, maskDecoded } from './decoded.ts'
 import { isList, type Plain } from './plain.ts'
 import { rememberHarmless } from './remember-harmless.ts'
 import { isSensitiveName } from './sensitive-names.ts'
@@ -51,12 +51,12 @@ function isSensitiveInResult(name: string): boolean {
   return name !== 'name' && isSensitiveName(name)
 }
 
-function findNamed(text: string, found: Span[]): void {
+function findNamed(text: string, found: ByteSpan[]): void {
   findNamedBy(isSensitiveName, text, found)
 }
 
 /** Works backwards from each `:` and `=` to the name and forwards to the end of the value. */
-function findNamedBy(isSensitive: (name: string) => boolean, text: string, found: Span[]): void {
+function findNamedBy(isSensitive: (name: string) => boolean, text: string, found: ByteSpan[]): void {
   for (let at = nextJoint(text, 0); at < text.length; ) {
     if (!isSensitive(nameBefore(text, at))) {
       at = nextJoint(text, at + 1)
@@ -101,7 +101,7 @@ function isNameCode(code: number): boolean {
 }
 
 /** A quoted value ends with its quote, an object or list with its bracket, anything else where the next may begin. */
-function valueBehind(text: string, from: number): Span {
+function valueBehind(text: string, from: number): ByteSpan {
   let start = from
   while (start < text.length && blank.has(text.charAt(start))) start++
   let quote = start

@@ -1,7 +1,7 @@
 import { findAddresses } from './addresses.ts'
 import { findCardCodes } from './card-codes.ts'
 import { findCredentials } from './credentials.ts'
-import { mask, maskDecoded, type Span } from './decoded.ts'
+import { type ByteSpan, mask, maskDecoded } from './decoded.ts'
 import { findPersonalNumbers } from './personal-numbers.ts'
 import { isList, type Plain } from './plain.ts'
 import { rememberHarmless } from './remember-harmless.ts'
@@ -26,7 +26,7 @@ export const maskText = rememberHarmless((text) =>
   isClearlyHarmless(text) ? text : maskDecoded(text, findValues),
 )
 
-export function findValues(text: string, found: Span[]): void {
+export function findValues(text: string, found: ByteSpan[]): void {
   findPersonalNumbers(text, found)
   findCardCodes(text, found)
   findAddresses(text, found)

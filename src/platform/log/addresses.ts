@@ -1,14 +1,14 @@
-import type { Span } from './decoded.ts'
+import type { ByteSpan } from './decoded.ts'
 
 /** Finds e-mail addresses, and the user and password that a URL carries. */
-export function findAddresses(text: string, found: Span[]): void {
+export function findAddresses(text: string, found: ByteSpan[]): void {
   if (!text.includes('@')) return
   findEmails(text, found)
   findUserInfo(text, found)
 }
 
 /** Works outwards from each `@` and stops at the next, so each character is looked at twice at most. */
-function findEmails(text: string, found: Span[]): void {
+function findEmails(text: string, found: ByteSpan[]): void {
   for (let at = text.indexOf('@'); at >= 0; at = text.indexOf('@', at + 1)) {
     let start = at
     while (start > 0 && isLocal(text.charCodeAt(start - 1))) start--
@@ -41,7 +41,7 @@ function isDomain(code: number): boolean {
 }
 
 /** Everything between `://` and the last `@` before the path. */
-function findUserInfo(text: string, found: Span[]): void {
+function findUserInfo(text: string, found: ByteSpan[]): void {
   for (let slashes = text.indexOf('://'); slashes >= 0; ) {
     const start = slashes + 3
     let end = start

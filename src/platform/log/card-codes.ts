@@ -1,7 +1,7 @@
-import type { Span } from './decoded.ts'
+import type { ByteSpan } from './decoded.ts'
 
 /** Finds the three or four digits of a card verification code near a word that says what they are. */
-export function findCardCodes(text: string, found: Span[]): void {
+export function findCardCodes(text: string, found: ByteSpan[]): void {
   for (const match of text.matchAll(cue)) {
     const end = match.index + match[0].length
     const behind = codeBehind(text, end) ?? encodedBehind(text, end)
@@ -19,13 +19,13 @@ const cue =
 const behind = /[^\d]{0,24}?(\d(?:[-. _]?\d){2,3})(?!\d)/y
 const before = /(?<!\d)(\d(?:[-. _]?\d){2,3})[^\d\n]{0,16}$/
 
-function codeBehind(text: string, start: number): Span | undefined {
+function codeBehind(text: string, start: number): ByteSpan | undefined {
   behind.lastIndex = start
   const match = behind.exec(text)
   return match ? { start: behind.lastIndex - match[1]!.length, end: behind.lastIndex } : undefined
 }
 
-function codeBefore(text: string, cueStart: number): Span | undefined {
+function codeBefore(text: string, cueStart: number): ByteSpan | undefined {
   const from = Math.max(0, cueStart - 24)
   const match = before.exec(text.slice(from, cueStart))
   if (!match) return undefined
@@ -38,7 +38,7 @@ const maxWords = 4
 const maxWord = 12
 
 /** A code alone in base64 or hexadecimal is too short to be seen without its cue. */
-function encodedBehind(text: string, start: number): Span | undefined {
+function encodedBehind(text: string, start: number): ByteSpan | undefined {
   const near = text.slice(start, start + 64)
   word.lastIndex = 0
   for (let i = 0; i < maxWords; i++) {

@@ -1,7 +1,7 @@
-import type { Span } from './decoded.ts'
+import type { ByteSpan } from './decoded.ts'
 
 /** Finds keys, tokens, JWTs and PEM blocks by how they begin, and 32 random bytes in base64 by their length. */
-export function findCredentials(text: string, found: Span[]): void {
+export function findCredentials(text: string, found: ByteSpan[]): void {
   findMatches(text, strongPrefix, found)
   findMatches(text, shortPrefix, found)
   findKeys32(text, found)
@@ -23,7 +23,7 @@ const shortPrefix =
 const longWord = /[A-Za-z0-9+/_-]{43,}=?/g
 const key32 = 43
 
-function findKeys32(text: string, found: Span[]): void {
+function findKeys32(text: string, found: ByteSpan[]): void {
   for (const match of text.matchAll(longWord)) {
     const end = match.index + match[0].length
     const isPadded = match[0].endsWith('=') && text[end] !== '='
@@ -36,7 +36,7 @@ function isMixed(word: string): boolean {
   return /[A-Z]/.test(word) && /[a-z]/.test(word) && (/\d/.test(word) || word.endsWith('='))
 }
 
-function findMatches(text: string, pattern: RegExp, found: Span[]): void {
+function findMatches(text: string, pattern: RegExp, found: ByteSpan[]): void {
   for (const match of text.matchAll(pattern)) {
     found.push({ start: match.index, end: match.index + match[0].length })
   }
@@ -46,7 +46,7 @@ const scheme = /(?:bearer|basic|portone|digest)[ \t]{1,8}["']?/gi
 const schemeValue = /[A-Za-z0-9._~+/=:-]{8,}/y
 
 /** What follows the name of an HTTP authentication scheme, unless it is an ordinary word. */
-function findSchemes(text: string, found: Span[]): void {
+function findSchemes(text: string, found: ByteSpan[]): void {
   for (const match of text.matchAll(scheme)) {
     const start = match.index + match[0].length
     schemeValue.lastIndex = start
@@ -56,7 +56,7 @@ function findSchemes(text: string, found: Span[]): void {
 }
 
 /** `eyJ` is how base64 of `{"` begins. */
-function findJwts(text: string, found: Span[]): void {
+function findJwts(text: string, found: ByteSpan[]): void {
   for (let start = text.indexOf('eyJ'); start >= 0; ) {
     const header = endOfSegment(text, start)
     const payload = text[header] === '.' ? endOfSegment(text, header + 1) : header
@@ -75,7 +75,7 @@ function endOfSegment(text: string, start: number): number {
 
 const segment = /[A-Za-z0-9_-]+/y
 
-function findPemBlocks(text: string, found: Span[]): void {
+function findPemBlocks(text: string, found: ByteSpan[]): void {
   for (let start = text.indexOf('-----BEGIN '); start >= 0; ) {
     const end = endOfPem(text, start)
     found.push({ start, end })

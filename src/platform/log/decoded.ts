@@ -1,8 +1,8 @@
 /** A stretch of text, end exclusive. */
-export type Span = { readonly start: number; readonly end: number }
+export type ByteSpan = { readonly start: number; readonly end: number }
 
 /** Reports what it finds in a text. Must take time linear in its length. */
-export type Finder = (text: string, found: Span[]) => void
+export type Finder = (text: string, found: ByteSpan[]) => void
 
 export const mask = '[masked]'
 
@@ -11,7 +11,7 @@ export const mask = '[masked]'
  * and other digits, zero-width characters, base64 and hexadecimal, and these inside one another.
  */
 export function maskDecoded(text: string, find: Finder): string {
-  const found: Span[] = []
+  const found: ByteSpan[] = []
   findDecoded(text, find, found, 0)
   return found.length === 0 ? text : replaceSpans(text, found)
 }
@@ -19,7 +19,7 @@ export function maskDecoded(text: string, find: Finder): string {
 const maxDepth = 3
 const maxUnescapes = 3
 
-function findDecoded(text: string, find: Finder, found: Span[], depth: number): void {
+function findDecoded(text: string, find: Finder, found: ByteSpan[], depth: number): void {
   find(text, found)
   findEmbedded(text, find, found, depth)
   if (!respelled.test(text)) return
@@ -42,8 +42,8 @@ const respelled = /[%\\&\u0080-\uffff]/
 /** A reading of the text. `origin[i]` is where its i-th character came from; null means from the same place. */
 type View = { readonly text: string; readonly origin: Uint32Array | null }
 
-function findInView(view: View, find: Finder, found: Span[], depth: number): void {
-  const inView: Span[] = []
+function findInView(view: View, find: Finder, found: ByteSpan[], depth: number): void {
+  const inView: ByteSpan[] = []
   find(view.text, inView)
   findEmbedded(view.text, find, inView, depth)
   for (const { start, end } of inView) {
@@ -223,7 +223,7 @@ function compose(outer: Uint32Array | null, inner: Uint32Array): Uint32Array {
 }
 
 /** Looks into words that are text in base64 or hexadecimal. */
-function findEmbedded(text: string, find: Finder, found: Span[], depth: number): void {
+function findEmbedded(text: string, find: Finder, found: ByteSpan[], depth: number): void {
   if (depth >= maxDepth || text.length < minBase64) return
   for (let start = 0; start < text.length; start++) {
     let end = start
@@ -262,7 +262,7 @@ function findInBase64(
   start: number,
   end: number,
   find: Finder,
-  found: Span[],
+  found: ByteSpan[],
   depth: number,
 ): void {
   if (holdsBase64(text, start, end, find, depth)) {
@@ -292,7 +292,7 @@ function holdsBase64(text: string, start: number, end: number, find: Finder, dep
 }
 
 function holds(decoded: string, find: Finder, depth: number): boolean {
-  const inside: Span[] = []
+  const inside: ByteSpan[] = []
   findDecoded(decoded, find, inside, depth + 1)
   return inside.length > 0
 }
@@ -321,7 +321,7 @@ function findInHex(
   start: number,
   end: number,
   find: Finder,
-  found: Span[],
+  found: ByteSpan[],
   depth: number,
 ): void {
   for (let from = start; from < end; ) {
@@ -364,7 +364,7 @@ function textOf(bytes: number[]): string {
   return Buffer.from(bytes).toString('utf8')
 }
 
-function replaceSpans(text: string, found: Span[]): string {
+function replaceSpans(text: string, found: ByteSpan[]): string {
   found.sort((a, b) => a.start - b.start)
   let out = ''
   let at = 0

@@ -1,7 +1,7 @@
-import type { Span } from './decoded.ts'
+import type { ByteSpan } from './decoded.ts'
 
 /** Finds card numbers, resident registration numbers and phone numbers, with or without separators. */
-export function findPersonalNumbers(text: string, found: Span[]): void {
+export function findPersonalNumbers(text: string, found: ByteSpan[]): void {
   for (let at = nextDigit(text, 0); at < text.length; ) {
     const chain = chainAt(text, at)
     const end = chain[chain.length - 1]!.end
@@ -41,8 +41,8 @@ function isDigit(code: number): boolean {
 }
 
 /** Groups of digits with at most three separators between one and the next. */
-function chainAt(text: string, start: number): Span[] {
-  const groups: Span[] = []
+function chainAt(text: string, start: number): ByteSpan[] {
+  const groups: ByteSpan[] = []
   let at = start
   for (;;) {
     let end = at
@@ -59,7 +59,7 @@ const separators = new Set([' ', '-', '.', '_', '(', ')', '\t'])
 
 const shortestNumber = 9
 
-function isShort(chain: readonly Span[]): boolean {
+function isShort(chain: readonly ByteSpan[]): boolean {
   let digits = 0
   for (const { start, end } of chain) {
     digits += end - start
@@ -69,7 +69,7 @@ function isShort(chain: readonly Span[]): boolean {
 }
 
 /** Looks at each group, at what neighbouring groups make together, and at the chain as a whole. */
-function judgeChain(text: string, chain: readonly Span[], found: Span[]): void {
+function judgeChain(text: string, chain: readonly ByteSpan[], found: ByteSpan[]): void {
   for (let from = 0; from < chain.length; from++) {
     const { start } = chain[from]!
     const mayBegin = text[start - 1] === '+' ? anyDigit : beginnings
@@ -107,7 +107,13 @@ const anyDigit: Readonly<Record<number, string>> = Object.fromEntries(
 
 const longestCard = 19
 
-function isNumber(text: string, digits: string, chain: readonly Span[], from: number, to: number): boolean {
+function isNumber(
+  text: string,
+  digits: string,
+  chain: readonly ByteSpan[],
+  from: number,
+  to: number,
+): boolean {
   const start = chain[from]!.start
   if (text[start - 1] === '+' && digits[0] !== '0' && !isDigit(text.charCodeAt(start - 2))) return true
   if (from === to && text.slice(start - 2, start) === '0.') return false
@@ -121,11 +127,11 @@ function isNumber(text: string, digits: string, chain: readonly Span[], from: nu
   return isWhole || isCardGrouping(chain, from, to)
 }
 
-function sizeOf(group: Span): number {
+function sizeOf(group: ByteSpan): number {
   return group.end - group.start
 }
 
-function sizes(chain: readonly Span[], from: number, to: number): string {
+function sizes(chain: readonly ByteSpan[], from: number, to: number): string {
   return chain
     .slice(from, to + 1)
     .map(sizeOf)
@@ -136,7 +142,7 @@ const phoneGrouping = /^(?:[23],[34],4|2,[23],[34],4|3,[78])$/
 const unevenCardGrouping = /^(?:4,6,[45]|6,4,6|6,\d+)$/
 
 /** Groups of one size, of which the last may differ, or one of the uneven ways in which cards are printed. */
-function isCardGrouping(chain: readonly Span[], from: number, to: number): boolean {
+function isCardGrouping(chain: readonly ByteSpan[], from: number, to: number): boolean {
   const size = sizeOf(chain[from]!)
   let isEven = sizeOf(chain[to]!) <= 8
   for (let i = from; i < to; i++) isEven &&= sizeOf(chain[i]!) === size
@@ -144,12 +150,12 @@ function isCardGrouping(chain: readonly Span[], from: number, to: number): boole
 }
 
 /** `4.111111111111111` is a measured value. */
-function isDecimal(text: string, chain: readonly Span[], from: number, to: number): boolean {
+function isDecimal(text: string, chain: readonly ByteSpan[], from: number, to: number): boolean {
   return to === from + 1 && sizeOf(chain[from]!) <= 3 && text[chain[from]!.end] === '.'
 }
 
 /** Ids of ours, UUIDs and hashes have stretches of digits by chance. */
-function isInsideId(text: string, { start, end }: Span): boolean {
+function isInsideId(text: string, { start, end }: ByteSpan): boolean {
   let from = start
   while (from > 0 && start - from < 80 && isWordCode(text.charCodeAt(from - 1))) from--
   let to = end

@@ -1,4 +1,4 @@
-import { takeUpPayment } from '../../../src/billing/collection/resolve-open-payments.ts'
+import { resolveOpenPayment } from '../../../src/billing/collection/resolve-open-payments.ts'
 import { finishMethodChange } from '../../../src/billing/lifecycle/change-payment-method.ts'
 import { eraseAccount } from '../../../src/billing/lifecycle/erase-account.ts'
 import { endSubscription } from '../../../src/billing/subscriptions/end-subscription.ts'
@@ -35,7 +35,7 @@ export const eraseSettle: Pair = {
     return {
       accountId,
       A: async ({ app }) => {
-        await takeUpPayment(app, paymentId)
+        await resolveOpenPayment(app, paymentId)
         return 'settled'
       },
       B: (actor) => erase(actor, accountId),

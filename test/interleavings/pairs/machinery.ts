@@ -1,5 +1,5 @@
 import type { EventEmitter } from 'node:events'
-import { takeUpPayment } from '../../../src/billing/collection/resolve-open-payments.ts'
+import { resolveOpenPayment } from '../../../src/billing/collection/resolve-open-payments.ts'
 import { openRateLimiter, quota, type Verdict } from '../../../src/platform/access/rate-limit.ts'
 import {
   freeDeadWorkers,
@@ -22,11 +22,11 @@ export const jobLease: Pair = {
     const lease = await leaseFor(stage, `worker_${accountId}`)
     return {
       accountId,
-      A: ({ app }) => takeUpPayment({ ...app, fence: lease.fence }, paymentId),
+      A: ({ app }) => resolveOpenPayment({ ...app, fence: lease.fence }, paymentId),
       B: async ({ app, side }) => {
         await freeDeadWorkers(side.pool)
         await stage.passTime()
-        await takeUpPayment(app, paymentId)
+        await resolveOpenPayment(app, paymentId)
       },
       check: async (run, facts) => {
         await lease.end()

@@ -76,10 +76,10 @@ export const webhookCancel: Pair = {
         const [, canceled] = endsOf<number | Subscription>(run, (value) =>
           typeof value === 'number' ? String(value) : value.status,
         )
-        const { refunded, stray } = facts.payments[0]!
+        const { refunded, unmatched } = facts.payments[0]!
         const end = `answered ${canceled}, ${refunded} went back`
-        if (canceled === 'canceled') return unless(stray && refunded === 9900, end)
-        return unless(canceled === 'canceling' && !stray && refunded === 0, end)
+        if (canceled === 'canceled') return unless(unmatched && refunded === 9900, end)
+        return unless(canceled === 'canceling' && !unmatched && refunded === 0, end)
       },
     }
   },

@@ -3,7 +3,7 @@ import type { Book } from './book.ts'
 import type { FaultDesk } from './faults.ts'
 
 /** What the provider's routes work with. */
-export type Desk = {
+export type ProviderContext = {
   readonly book: Book
   readonly faults: FaultDesk
   readonly now: () => Promise<Date>
