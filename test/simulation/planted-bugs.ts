@@ -195,7 +195,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'money for a withdrawn invoice is kept',
     file: 'src/billing/collection/settle-payments.ts',
-    from: "} else if (isOpen && standing.invoiceStatus === 'open') {",
+    from: "} else if (isOpen && locked.invoiceStatus === 'open') {",
     to: '} else if (isOpen) {',
   },
   {
@@ -207,7 +207,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card that did not pay stays pending',
     file: 'src/billing/collection/settle-payments.ts',
-    from: 'if (standing.methodPending) await dropMethod(tx, standing.methodId, code)',
+    from: 'if (locked.methodPending) await dropMethod(tx, locked.methodId, code)',
     to: '',
   },
   {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { describeCampaign, describeFailure, enoughSeeds, runCampaign } from './campaign.ts'
 import { leakingStages } from './log-stages.ts'
@@ -42,4 +43,8 @@ test('different seeds tell different stories', async () => {
 test('at least fifty mistakes are there to be planted, each of them once', () => {
   expect(plantedBugs.length).toBeGreaterThanOrEqual(50)
   expect(new Set(plantedBugs.map(({ name }) => name)).size).toBe(plantedBugs.length)
+})
+
+test.each(plantedBugs)('the place of "$name" is still there', ({ file, from }) => {
+  expect(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')).toContain(from)
 })
