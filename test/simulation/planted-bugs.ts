@@ -700,13 +700,6 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/restore.test.ts',
   },
   {
-    name: 'forgotten months come back in another order',
-    file: 'src/billing/reconciliation/adopt-payments.ts',
-    from: 'order by g.k, n`',
-    to: 'order by g.k desc, n`',
-    story: 'test/billing/restore.test.ts',
-  },
-  {
     name: 'a restored database forgets who was erased',
     file: 'src/billing/reconciliation/apply-history.ts',
     from: 'await eraseTraces(tx, accountId, new Date(line.at))',

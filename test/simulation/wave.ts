@@ -32,10 +32,14 @@ export async function wave(world: SimulatedWorld, clients: Clients): Promise<voi
   await world.releaseStalled()
   await world.resumeCharging()
   const accounts = Array.from({ length: random.between(4, 9) }, (_, at) => `wave_${at}`)
-  for (const account of accounts) await subscribe(world, clients, account)
+  // A second apart, so that it is settled who comes first.
+  for (const account of accounts) {
+    await subscribe(world, clients, account)
+    world.pass(second)
+  }
   const members = await listMembers(world)
   const [broken, leaving, ...others] = random.shuffled(members) as [Member, Member, ...Member[]]
-  const begins = broken.next_billing_at.getTime()
+  const begins = Math.max(...members.map(({ next_billing_at }) => next_billing_at.getTime()))
   await advance(world, begins - 10 * minute)
   await send(world, clients, {
     method: 'POST',
@@ -90,7 +94,7 @@ type Member = { readonly id: string; readonly next_billing_at: Date }
 async function listMembers({ observer }: SimulatedWorld): Promise<Member[]> {
   const { rows } = await observer.query<Member>(
     `select id, next_billing_at from billing.subscription
-     where account_id like 'wave%' and status = 'active' order by id`,
+     where account_id like 'wave%' and status = 'active' order by account_id`,
   )
   if (rows.length < 4) throw new Error(`Only ${rows.length} subscribed to the wave in calm weather.`)
   return rows
@@ -98,8 +102,8 @@ async function listMembers({ observer }: SimulatedWorld): Promise<Member[]> {
 
 /** Money is taken without an answer, or nothing arrives, and nobody can be asked. */
 function silence(world: SimulatedWorld, renewals: number): void {
-  const lost = ['lost_answer', 'lost_request', 'not_sent']
-  const first = Array.from({ length: renewals }, () => world.random.pick(lost))
+  // The same for all of them: they are due at once, and which of them is sent first is left to chance.
+  const first = Array<string>(renewals).fill(world.random.pick(['lost_answer', 'lost_request', 'not_sent']))
   world.planned.set('charge', [...first, ...Array<string>(500).fill('not_sent')])
   world.planned.set('lookup', Array<string>(2_000).fill('lookup_error'))
 }
