@@ -345,6 +345,29 @@ begin
 end $$;
 
 -- The secret key that opens this provider, as a provider would give one to its merchant. Whoever shares the book shares it.
+-- What a simulated provider keeps beside its money, in its own words.
+create table sandbox.wire_object (
+  wire       text not null,
+  kind       text not null,
+  id         text not null,
+  body       jsonb not null,
+  created_at timestamptz not null,
+  primary key (wire, kind, id)
+);
+create index wire_object_body on sandbox.wire_object using gin (body jsonb_path_ops);
+
+-- Its first answers under an idempotency key; without a status the first request still runs.
+create table sandbox.wire_answer (
+  wire        text not null,
+  key         text not null,
+  fingerprint text not null,
+  status      integer,
+  headers     jsonb,
+  body        text,
+  created_at  timestamptz not null,
+  primary key (wire, key)
+);
+
 create table sandbox.secret_key (
   one  boolean primary key default true check (one),
   key  text not null default 'sk_test_' || replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '')

@@ -8,22 +8,30 @@ import { openMetrics } from '../platform/metrics.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
 import { readSecretKey } from '../sandbox/secret-key.ts'
-import { type Command, CommandFailed, parseOnlyFlags, underGuard } from './command.ts'
+import { wires } from '../sandbox/wires.ts'
+import { type Command, CommandFailed, parseOnlyFlags, UsageError, underGuard } from './command.ts'
 
 export const sandbox: Command = {
   summary: 'Run the sandbox payment provider on its own',
-  usage: `rankledger sandbox [--webhook-url URL] [--host ADDRESS]
+  usage: `rankledger sandbox [--as PROVIDER] [--port N] [--webhook-url URL] [--host ADDRESS]
 
-Listens on SANDBOX_PORT and keeps its book in the database. Point the service to it with PROVIDER_BASE_URL. Its
+Listens on --port, by default SANDBOX_PORT, and keeps its book in the database. Point the service to it with PROVIDER_BASE_URL. Its
 notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webhook. It listens on this machine only, unless
 --host names another address. It is opened by PROVIDER_SECRET_KEY, if that is set, and by the key in its database, which
-every process of the same database finds by itself.`,
+every process of the same database finds by itself. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.`,
 
   async run(args) {
     const { values } = parseOnlyFlags(args, {
+      as: { type: 'string', default: 'sandbox' },
+      port: { type: 'string' },
       'webhook-url': { type: 'string' },
       host: { type: 'string', default: '127.0.0.1' },
     })
+    const wire = wires.find(({ name }) => name === values.as)
+    if (!wire) throw new UsageError(`--as takes one of ${wires.map(({ name }) => name).join(', ')}.`)
+    const port = values.port === undefined ? undefined : Number(values.port)
+    if (port !== undefined && !(Number.isInteger(port) && port >= 0 && port < 65_536))
+      throw new UsageError('--port takes a number from 0 to 65535.')
     const config = loadConfig()
     if (config.mode === 'live')
       throw new CommandFailed('The sandbox provider takes no real money and refuses MODE=live.')
@@ -47,7 +55,8 @@ every process of the same database finds by itself.`,
         const provider = await openSandbox({
           pool,
           clock,
-          port: config.sandboxPort,
+          wire,
+          port: port ?? config.sandboxPort,
           host: values.host,
           keys: [key, config.provider.secretKey].filter((one) => one !== undefined),
           webhook: {

@@ -3,10 +3,24 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { type JsonAnswer, openFetchJson } from '../platform/fetch-json.ts'
 
+/** Something that happened to a payment. */
+export type News = {
+  readonly eventId: string
+  /** `payment.paid`, `payment.declined`, `payment.refunded` and so on, as the book calls it. */
+  readonly type: string
+  readonly reference: string
+  readonly refundReference: string | null
+  readonly happenedAt: Date
+}
+
+export type Notification = { readonly headers: Readonly<Record<string, string>>; readonly body: string }
+
 export type NotifierOptions = {
   readonly pool: pg.Pool
   readonly url: string | undefined
   readonly secrets: () => readonly string[]
+  /** How the provider tells it; undefined where it says nothing of this. */
+  readonly render?: (news: News, secret: string) => Promise<Notification | undefined>
   readonly onError: (error: unknown) => void
 }
 
@@ -56,7 +70,13 @@ type Delivery = {
 type Verdict = { id: bigint; status: 'waiting' | 'delivered' | 'given_up'; waitMs: number }
 
 /** Sends the merchant's notifications, signed, until each was taken. Any number of processes may send side by side. */
-export function openNotifier({ pool, url, secrets, onError }: NotifierOptions): Notifier {
+export function openNotifier({
+  pool,
+  url,
+  secrets,
+  render = inOwnWords,
+  onError,
+}: NotifierOptions): Notifier {
   if (url === undefined) return { wake: () => {}, close: async () => {} }
 
   const fetchJson = openFetchJson({ timeoutMs, maxConnections: mostInFlight, maxAnswerBytes: 64 * 1024 })
@@ -68,15 +88,9 @@ export function openNotifier({ pool, url, secrets, onError }: NotifierOptions): 
   const deliver = async (delivery: Delivery): Promise<void> => {
     const [secret] = secrets()
     if (secret === undefined) return
-    const body = JSON.stringify({
-      type: delivery.type,
-      timestamp: delivery.happened_at.toISOString(),
-      data: {
-        reference: delivery.reference,
-        ...(delivery.refund_reference !== null && { refund_reference: delivery.refund_reference }),
-      },
-    })
-    const headers = signed(delivery.event_id, body, secret)
+    const notification = await render(newsOf(delivery), secret)
+    if (!notification) return settle({ id: delivery.id, status: 'delivered', waitMs: 0 })
+    const { headers, body } = notification
     settle(verdictOn(delivery, await fetchJson({ method: 'POST', url, headers, body })))
   }
 
@@ -175,6 +189,31 @@ async function claim(pool: pg.Pool, most: number): Promise<Delivery[]> {
     values: [most, leaseMs],
   })
   return rows
+}
+
+function newsOf(delivery: Delivery): News {
+  return {
+    eventId: delivery.event_id,
+    type: delivery.type,
+    reference: delivery.reference,
+    refundReference: delivery.refund_reference,
+    happenedAt: delivery.happened_at,
+  }
+}
+
+const inOwnWords = async (news: News, secret: string) => signedNotification(news, secret)
+
+/** As the sandbox tells it. */
+export function signedNotification(news: News, secret: string): Notification {
+  const body = JSON.stringify({
+    type: news.type,
+    timestamp: news.happenedAt.toISOString(),
+    data: {
+      reference: news.reference,
+      ...(news.refundReference !== null && { refund_reference: news.refundReference }),
+    },
+  })
+  return { headers: signed(news.eventId, body, secret), body }
 }
 
 /** Standard Webhooks: HMAC-SHA256 over id, real time and body. */

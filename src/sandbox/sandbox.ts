@@ -6,13 +6,12 @@ import type { Clock } from '../platform/clock.ts'
 import type { Http } from '../platform/http/http.ts'
 import { validatorCompiler } from '../platform/http/validation.ts'
 import { Refusal } from '../platform/refusal.ts'
-import { adminRoutes } from './admin-routes.ts'
 import { openBook } from './book.ts'
-import { chargeRoutes } from './charge-routes.ts'
 import { openFaultDesk } from './faults.ts'
 import { openNotifier } from './notifier.ts'
 import type { ProviderContext } from './provider-context.ts'
-import { requireOneOf } from './secret-key.ts'
+import { sandboxWire, type Wire } from './wire.ts'
+import { openWireObjects } from './wire-objects.ts'
 
 export type Sandbox = {
   /** Where the provider listens: `http://127.0.0.1:40123`. */
@@ -28,7 +27,9 @@ export type SandboxOptions = {
   readonly host?: string
   /** The secret keys that open it. */
   readonly keys: readonly string[]
-  /** How long a key is remembered, in service time. */
+  /** Whose language it speaks; the sandbox's own unless said. */
+  readonly wire?: Wire
+  /** How long a key is remembered, in service time; what the wire says unless given. */
   readonly keyWindowMs?: number
   readonly webhook: {
     /** Where notifications go. Undefined: another process on the same book sends them. */
@@ -39,7 +40,6 @@ export type SandboxOptions = {
   readonly onError?: (error: unknown) => void
 }
 
-const dayMs = 86_400_000
 const housekeepingMs = 60_000
 
 /**
@@ -47,15 +47,21 @@ const housekeepingMs = 60_000
  * may each open one on the same book; it does not matter which of them answers.
  */
 export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
-  const { pool, clock, keyWindowMs = dayMs, onError = () => {} } = options
+  const { pool, clock, wire = sandboxWire, keyWindowMs = wire.keyWindowMs, onError = () => {} } = options
   const closing = new AbortController()
   // Every connection held open listens for the end.
   setMaxListeners(0, closing.signal)
   const book = openBook(pool)
-  const notifier = openNotifier({ pool, ...options.webhook, onError })
+  const notifier = openNotifier({
+    pool,
+    ...options.webhook,
+    render: (news, secret) => wire.notification(news, secret, context),
+    onError,
+  })
   const context: ProviderContext = {
     book,
     faults: openFaultDesk(pool),
+    objects: openWireObjects(pool, wire.name),
     now: freshTime(clock),
     moveClock: (instant) => clock.moveTo(instant),
     keyWindowMs,
@@ -64,9 +70,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   }
 
   const http = buildServer(onError)
-  http.addHook('onRequest', requireOneOf(options.keys))
-  chargeRoutes(http, context)
-  adminRoutes(http, context)
+  wire.routes(http, context, options.keys)
   await http.listen({ port: options.port ?? 0, host: options.host ?? '127.0.0.1' })
   const housekeeping = setInterval(() => {
     book.forgetKeys(new Date(clock().getTime() - keyWindowMs)).catch(onError)

@@ -173,6 +173,10 @@ export function scriptedProvider(setting: { now?: () => Date } = {}) {
       }
     },
     // It cannot tell what changed, so whatever may have is looked up.
+    cancelPayment: async () => ({ kind: 'unknown' }),
+    forget: async () => ({ kind: 'done' }),
+    setUp: async () => ({ kind: 'unknown' }),
+    check: async () => [],
     listChanges: null,
     verifyWebhook: () => undefined,
     readWebhook: () => ({ type: 'none', reference: null, live: false }),
@@ -234,6 +238,8 @@ function paymentOf(record: Record_, card: Card): ProviderPayment {
     providerId: `prov_${record.reference}`,
     status: record.status,
     declineCode: record.code,
+    rawCode: null,
+    nextAction: null,
     amount: record.amount,
     refunded: { minor: refundedOf(record), currency: record.amount.currency },
     refunds: record.refunds.map((refund) => ({ ...refund })),

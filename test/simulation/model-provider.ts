@@ -379,6 +379,10 @@ export function openModelProvider(setting: {
       if (fault) return { kind: fault === 'card_not_sent' ? 'not_sent' : 'unknown' }
       return isNobody(billingKey) ? { kind: 'invalid' } : { kind: 'valid', card: cardOf(billingKey) }
     }),
+    cancelPayment: async () => ({ kind: 'unknown' }),
+    forget: async () => ({ kind: 'done' }),
+    setUp: async () => ({ kind: 'unknown' }),
+    check: async () => [],
     listPayments: async () => ({ kind: 'page', payments: book.map(paymentOf), next: null }),
     listChanges: null,
     verifyWebhook: verifyStandardWebhook,
@@ -515,6 +519,8 @@ function paymentOf(charge: BookCharge): ProviderPayment {
     providerId: `prov_${charge.reference}`,
     status: charge.status,
     declineCode: charge.status === 'declined' ? charge.code : null,
+    rawCode: null,
+    nextAction: null,
     amount: charge.amount,
     refunded: { minor: heldBack(charge), currency },
     refunds: charge.refunds.map(({ reference, minor, status }) => ({

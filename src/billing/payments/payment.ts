@@ -86,6 +86,9 @@ export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOut
       return { kind: 'unknown', alarm: 'key_used_otherwise' }
     case 'credentials_refused':
       return { kind: 'not_sent' }
+    // It may yet be confirmed, so it is open until it is ended at the provider or found paid.
+    case 'needs_customer':
+      return { kind: 'unknown', answered: true }
     default:
       return answer
   }

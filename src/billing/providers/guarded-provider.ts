@@ -114,8 +114,15 @@ function guardedUse(
     exchange: (authKey, customerKey) =>
       guarded(authKey, () => provider.exchange(authKey, customerKey), notSent, unknown),
     describe: (billingKey) => guarded(billingKey, () => provider.describe(billingKey), notSent, unknown),
-    findPayment: async (reference) =>
-      isWindingDown() ? unknown : guarded(reference, () => provider.findPayment(reference), unknown, unknown),
+    findPayment: async (reference, providerId) =>
+      isWindingDown()
+        ? unknown
+        : guarded(reference, () => provider.findPayment(reference, providerId), unknown, unknown),
+    cancelPayment: (reference, providerId) =>
+      guarded(reference, () => provider.cancelPayment(reference, providerId), notSent, unknown),
+    forget: (billingKey) => guarded(billingKey, () => provider.forget(billingKey), notSent, unknown),
+    setUp: (request) => guarded(request.accountId, () => provider.setUp(request), notSent, unknown),
+    check: (now) => provider.check(now),
     listPayments: async (from, to, cursor) =>
       isWindingDown()
         ? unknown

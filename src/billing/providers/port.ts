@@ -11,14 +11,22 @@ export type Provider = {
   readonly guards: ProviderGuards
   /** Takes money. `key` is derived from the attempt's place: idempotency key and reference at once. */
   charge(request: ChargeRequest): Promise<ChargeOutcome>
-  /** What the provider knows of a charge, by our reference. */
-  findPayment(reference: string): Promise<PaymentLookup>
+  /** What the provider knows of a charge, by our reference, or by its own id where we know it. */
+  findPayment(reference: string, providerId?: string | null): Promise<PaymentLookup>
+  /** Ends a charge that waits for its customer, so that confirming it later takes nothing. */
+  cancelPayment(reference: string, providerId: string): Promise<CancelOutcome>
   /** Gives money back. `key` is derived from the payment and the refund's number. */
   refund(request: RefundRequest): Promise<RefundOutcome>
   /** Trades a one-time key of the browser for a billing key that can be charged again and again. */
   exchange(authKey: string, customerKey: string): Promise<ExchangeOutcome>
   /** What may be shown of a billing key, and whether it can be charged at all. */
   describe(billingKey: string): Promise<DescribeOutcome>
+  /** Has the provider delete what it stored of a card. Done also where it is gone already. */
+  forget(billingKey: string): Promise<ForgetOutcome>
+  /** Prepares the collecting of a card in the browser. */
+  setUp(request: SetUpRequest): Promise<SetUpOutcome>
+  /** Harmless calls that tell whether we are set up right: one line each. */
+  check(now: Date): Promise<readonly ProviderCheck[]>
   /** The provider's book between two instants, oldest first, page by page. For reconciling. */
   listPayments(from: Date, to: Date, cursor: string | null): Promise<PaymentListing>
   /**
@@ -55,7 +63,10 @@ export type ChargeRequest = {
 
 export type ChargeOutcome =
   | { kind: 'done'; payment: ProviderPayment }
-  | { kind: 'declined'; code: DeclineCode; replayed?: true }
+  /** `raw`: the provider's own code, for an operator's eyes. */
+  | { kind: 'declined'; code: DeclineCode; raw?: string; replayed?: true }
+  /** The customer has to confirm it at the provider; until then nothing is taken. */
+  | { kind: 'needs_customer'; payment: ProviderPayment }
   /** The provider refused the request itself. What an earlier send of the key did is another matter. */
   | {
       kind: 'refused'
@@ -91,8 +102,13 @@ export type ProviderPayment = {
   readonly reference: string
   /** The provider's own id. */
   readonly providerId: string
-  readonly status: 'paid' | 'declined' | 'pending'
+  /** `awaiting`: it waits for its customer. `canceled`: it was ended before anything was taken. */
+  readonly status: 'paid' | 'declined' | 'pending' | 'awaiting' | 'canceled'
   readonly declineCode: DeclineCode | null
+  /** The provider's own code of a decline, for an operator's eyes. */
+  readonly rawCode: string | null
+  /** What the customer has to do, while it is awaited. */
+  readonly nextAction: NextAction | null
   readonly amount: Money
   readonly refunded: Money
   readonly refunds: readonly ProviderRefund[]
@@ -108,6 +124,47 @@ export type ProviderDispute = {
   readonly amount: Money
   readonly openedAt: Date
   readonly closedAt: Date | null
+}
+
+/** Where a customer confirms a payment: with the provider's browser SDK, or at an address. */
+export type NextAction = {
+  readonly type: 'authenticate'
+  readonly clientSecret: string | null
+  readonly url: string | null
+  readonly expiresAt: Date
+}
+
+export type CancelOutcome =
+  | { kind: 'canceled' }
+  /** Too late: the customer confirmed it. */
+  | { kind: 'paid' }
+  | CredentialsRefused
+  | { kind: 'not_sent' }
+  | { kind: 'unknown' }
+
+export type ForgetOutcome = { kind: 'done' } | CredentialsRefused | { kind: 'not_sent' } | { kind: 'unknown' }
+
+export type SetUpRequest = {
+  readonly setupId: string
+  readonly accountId: string
+  /** What an earlier setup gave this account, so that it stays one customer there. */
+  readonly customerKey: string | null
+  readonly email: string | null
+}
+
+export type SetUpOutcome =
+  /** `client` is what the provider's browser SDK needs. */
+  | { kind: 'done'; customerKey: string | null; client: Readonly<Record<string, string>> }
+  | { kind: 'refused' }
+  | CredentialsRefused
+  | { kind: 'not_sent' }
+  | { kind: 'unknown' }
+
+export type ProviderCheck = {
+  readonly subject: 'credentials' | 'clock' | 'listing' | 'webhook_secret'
+  readonly ok: boolean
+  /** One sentence without secrets; where it is not ok, what to do. */
+  readonly message: string
 }
 
 export type ProviderRefund = {

@@ -108,6 +108,46 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       return describeOutcome(await get(`/v1/billing-keys/${encodeURIComponent(billingKey)}`))
     },
 
+    // No card of this provider asks for its customer, so nothing waits for one.
+    async cancelPayment(reference) {
+      const lookup = lookupOutcome(reference, await get(`/v1/charges/${encodeURIComponent(reference)}`))
+      if (lookup.kind === 'credentials_refused') return lookup
+      if (lookup.kind === 'none') return { kind: 'canceled' }
+      if (lookup.kind !== 'found') return { kind: 'unknown' }
+      return { kind: lookup.payment.status === 'paid' ? 'paid' : 'canceled' }
+    },
+
+    // Its cards are names that everybody knows; there is nothing to delete.
+    async forget() {
+      return { kind: 'done' }
+    },
+
+    async setUp({ accountId, customerKey }) {
+      const key = customerKey ?? accountId
+      return { kind: 'done', customerKey: key, client: { customer_key: key } }
+    },
+
+    async check(now) {
+      const listed = await list('created', new Date(now.getTime() - 60_000), now, null)
+      const isRefused = listed.kind === 'credentials_refused'
+      return [
+        {
+          subject: 'credentials',
+          ok: listed.kind === 'page',
+          message: isRefused
+            ? 'The sandbox refuses this key; correct PROVIDER_SECRET_KEY.'
+            : listed.kind === 'page'
+              ? 'The key is taken.'
+              : 'The sandbox gives no clear answer; check PROVIDER_BASE_URL and that it runs.',
+        },
+        {
+          subject: 'listing',
+          ok: listed.kind === 'page',
+          message: listed.kind === 'page' ? 'The book can be read.' : 'The book cannot be read.',
+        },
+      ]
+    },
+
     listPayments: (from, to, cursor) => list('created', from, to, cursor),
     listChanges: (from, to, cursor) => list('changed', from, to, cursor),
 
@@ -283,6 +323,8 @@ function paymentOf(body: unknown): ProviderPayment | undefined {
     providerId: body.id,
     status: body.status,
     declineCode: body.decline_code === null ? null : declineCodeOf(body.decline_code),
+    rawCode: body.decline_code,
+    nextAction: null,
     amount,
     refunded,
     refunds: body.refunds.map((refund) => refundOf(refund, amount)),

@@ -56,7 +56,10 @@ export function stoppableProvider(provider: Provider, stop: StopSwitch): Provide
     charge: async (request) =>
       (await stop.isStopped()) ? { kind: 'not_sent' } : watched(provider.charge(request)),
     refund: (request) => watched(provider.refund(request)),
-    findPayment: (reference) => watched(provider.findPayment(reference)),
+    findPayment: (reference, providerId) => watched(provider.findPayment(reference, providerId)),
+    cancelPayment: (reference, providerId) => watched(provider.cancelPayment(reference, providerId)),
+    forget: (billingKey) => watched(provider.forget(billingKey)),
+    setUp: (request) => watched(provider.setUp(request)),
     // A key for one use is not spent on a charge that would not go out.
     exchange: async (authKey, customerKey) =>
       (await stop.isStopped()) ? { kind: 'not_sent' } : watched(provider.exchange(authKey, customerKey)),

@@ -19,6 +19,8 @@ const theirs = (more: Partial<ProviderPayment> = {}): ProviderPayment => ({
   providerId: 'ch_1',
   status: 'paid',
   declineCode: null,
+  rawCode: null,
+  nextAction: null,
   amount: won(9900n),
   refunded: won(0n),
   refunds: [],

@@ -40,6 +40,8 @@ describe('a refund without an answer is read from the provider’s record', () =
     providerId: 'p1',
     status: 'paid',
     declineCode: null,
+    rawCode: null,
+    nextAction: null,
     amount: krw(9900n),
     refunded: krw(refunded),
     refunds,

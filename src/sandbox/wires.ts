@@ -1,0 +1,4 @@
+import { sandboxWire, type Wire } from './wire.ts'
+
+/** Every language the sandbox speaks. */
+export const wires: readonly Wire[] = [sandboxWire]
