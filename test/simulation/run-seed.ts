@@ -48,7 +48,8 @@ async function live(world: SimulatedWorld, clients: Clients, withWave: boolean):
   const rate = () => random.pick([0.1, 0.25, 0.45, 0.7])
   const storm = {
     charge: rate(),
-    refund: rate(),
+    // Refunds are few, so more of them go wrong.
+    refund: random.pick([0.3, 0.5, 0.7, 0.9]),
     lookup: rate(),
     death: random.pick([0.002, 0.01, 0.03, 0.06]),
   }

@@ -119,7 +119,7 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
   const byChance = (place: DeathPlace): boolean => {
     if (place === 'before statement') return false
     // Jobs are few, so the places around them are more dangerous.
-    const danger = place.endsWith('job') && world.weather.death > 0 ? 0.4 : world.weather.death
+    const danger = place.endsWith('job') && world.weather.death > 0 ? 0.6 : world.weather.death
     return random.chance(danger)
   }
   const dies = (process: Process, place: DeathPlace): boolean => {
