@@ -50,7 +50,7 @@ test('docs/api.md shows every route; `npm run api-docs` writes it anew', async (
     Object.keys(operations)
       .map((method) => `${method.toUpperCase()} ${path}`)
       .filter(
-        (name) => !new RegExp(name.replaceAll(/\{\w+\}/g, '[^/\\s`]+').replaceAll('.', '\\.')).test(page),
+        (name) => !new RegExp(name.replaceAll(/\{\w+\}/g, '[^/\\n`]+').replaceAll('.', '\\.')).test(page),
       ),
   )
   expect(missing.filter((name) => !name.startsWith('HEAD'))).toEqual([])
