@@ -16,8 +16,10 @@ import { type Refusal, refuse } from '../refusal.ts'
  */
 export function openAccessHooks(access: Access, limiter: RateLimiter) {
   return {
+    /** Whether a token is asked for at all. What is open or signed has its own way, in a hurry. */
+    asksForToken: (request: FastifyRequest): boolean => scopeOf(request) !== undefined,
+
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-      if (scopeOf(request) === undefined) return
       try {
         request.principal = await access.identify(request.headers.authorization)
       } catch (error) {

@@ -22,7 +22,7 @@ import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
 import { openSlowRefusals } from './slow-refusals.ts'
-import { refuseUnstorableText, suspectText } from './unstorable-text.ts'
+import { suspectText, unstorableTextRefusal } from './unstorable-text.ts'
 import { validatorCompiler } from './validation.ts'
 
 export type Http = FastifyInstance<
@@ -129,25 +129,29 @@ export function buildHttp(options: HttpOptions): Http {
   const [badTokens, badSignatures] = [floodOf('tokens'), floodOf('signatures')]
   const accessHooks = openAccessHooks(options.access, options.limiter)
 
-  http.addHook('onRequest', async (request, reply) => {
+  // Hooks that have nothing to wait for take a callback: a promise for each of them is felt on every request.
+  http.addHook('onRequest', (request, reply, done) => {
     request.startedAt = performance.now()
     reply.header('x-request-id', request.id)
     reply.headers(guardingHeaders)
-    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') throw refuse('invalid_http')
-    await accessHooks.identify(request, reply)
-    await fairness.admit(request, reply)
-    if (isEncoded(request.headers['content-encoding']))
-      throw refuse('unsupported_media_type', {
-        message: 'Send the body as it is, without a Content-Encoding.',
-      })
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
+      return done(refuse('invalid_http'))
+    if (!accessHooks.asksForToken(request)) return done(encodingRefusal(request))
+    accessHooks
+      .identify(request, reply)
+      .then(() => fairness.admit(request, reply))
+      .then(() => done(encodingRefusal(request)), done)
   })
-  http.addHook('preValidation', accessHooks.admit)
+  http.addHook('preValidation', (request, reply, done) => {
+    if (!accessHooks.asksForToken(request)) return done()
+    accessHooks.admit(request, reply).then(() => done(), done)
+  })
   const ownText = new Set(options.ownText)
-  http.addHook('preHandler', async (request) => refuseUnstorableText(request, ownText))
-  // What is large is worked in pieces, so that whoever else has something to do comes in between.
   http.addHook('preHandler', (request, _reply, done) => {
-    if (fairness.isLarge(request)) setImmediate(done)
-    else done()
+    const refusal = unstorableTextRefusal(request, ownText)
+    // What is large is worked in pieces, so that whoever else has something to do comes in between.
+    if (fairness.isLarge(request)) setImmediate(done, refusal)
+    else done(refusal)
   })
   http.addHook('preSerialization', (request, _reply, payload, done) => {
     if (fairness.isLarge(request)) setImmediate(done, null, payload)
@@ -157,7 +161,7 @@ export function buildHttp(options: HttpOptions): Http {
     fairness.answered(request)
     done()
   })
-  http.addHook('onResponse', async (request, reply) => {
+  http.addHook('onResponse', (request, reply, done) => {
     options.onAnswer({
       request_id: loggedId(request.id),
       method: request.method,
@@ -166,6 +170,7 @@ export function buildHttp(options: HttpOptions): Http {
       ms: performance.now() - request.startedAt,
       caller: request.principal?.tokenId,
     })
+    done()
   })
   http.setNotFoundHandler(async () => {
     throw refuse('route_not_found')
@@ -189,6 +194,13 @@ export function buildHttp(options: HttpOptions): Http {
     return send(reply, faultAnswer(error, request.id))
   })
   return http
+}
+
+function encodingRefusal({ headers }: FastifyRequest): Refusal | undefined {
+  if (!isEncoded(headers['content-encoding'])) return undefined
+  return refuse('unsupported_media_type', {
+    message: 'Send the body as it is, without a Content-Encoding.',
+  })
 }
 
 function finish(text: string, done: (error: Error | null, body?: unknown) => void): void {

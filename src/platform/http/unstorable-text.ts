@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { refuse } from '../refusal.ts'
+import { type Refusal, refuse } from '../refusal.ts'
 
 const suspects = new WeakSet<object>()
 
@@ -12,14 +12,17 @@ export function suspectText(text: string, body: unknown): void {
  * PostgreSQL's text holds every character but U+0000, so a request that carries one is refused before anything is done
  * with it. `ownText` names the fields whose characters a route judges itself, in words of its own.
  */
-export function refuseUnstorableText(request: FastifyRequest, ownText: ReadonlySet<string>): void {
+export function unstorableTextRefusal(
+  request: FastifyRequest,
+  ownText: ReadonlySet<string>,
+): Refusal | undefined {
   const { params, query, body } = request
   const path =
     pathOfNul(params, '', ownText) ??
     pathOfNul(query, '', ownText) ??
     (suspects.has(Object(body)) ? pathOfNul(body, '', ownText) : undefined)
-  if (path === undefined) return
-  throw refuse('validation_failed', {
+  if (path === undefined) return undefined
+  return refuse('validation_failed', {
     details: [
       { path: path || 'body', code: 'wrong_form', message: 'Text must not hold the character U+0000.' },
     ],
