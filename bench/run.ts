@@ -12,9 +12,8 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 })
 const all = readdirSync(folder)
-  .filter((name) => name.endsWith('.ts') && !name.endsWith('-process.ts'))
-  .map((name) => name.slice(0, -3))
-  .filter((name) => !['run', 'result', 'stage', 'stored-subscriptions', 'ranks-to-import'].includes(name))
+  .filter((name) => name.endsWith('.bench.ts'))
+  .map((name) => name.slice(0, -'.bench.ts'.length))
 const unknown = positionals.filter((name) => !all.includes(name))
 if (unknown.length > 0) {
   process.stderr.write(`There is no bench named ${unknown.join(', ')}; choose from ${all.join(', ')}.\n`)
@@ -24,7 +23,7 @@ if (unknown.length > 0) {
 const results: BenchResult[] = []
 for (const name of all.filter((one) => positionals.length === 0 || positionals.includes(one))) {
   if (!values.json) process.stderr.write(`measuring ${name} …\n`)
-  const { bench } = (await import(`./${name}.ts`)) as { bench(): Promise<BenchResult[]> }
+  const { bench } = (await import(`./${name}.bench.ts`)) as { bench(): Promise<BenchResult[]> }
   results.push(...(await bench()))
 }
 
