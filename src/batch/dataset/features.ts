@@ -1,6 +1,7 @@
 import { type Examples, isKept } from './examples.ts'
 import { type Calendar, calendarOf, type History, monthOf, placeDownTo, spanOf } from './history.ts'
 import { horizonFor, medianPlace, moveOf } from './label.ts'
+import { addMoment, openMoments, slopeOf, spreadOf } from './moments.ts'
 
 /**
  * What is known of a series on a day. Places count by their logarithm: from 2 to 3 is as far as from 20 to 30. A lower
@@ -384,36 +385,4 @@ function lastBefore({ volumeStarts, volumeMonths }: History, source: number, mon
   let last = volumeStarts[source + 1]! - 1
   while (last >= volumeStarts[source]! && volumeMonths[last]! >= month) last--
   return last
-}
-
-type Moments = {
-  count: number
-  sum: number
-  squares: number
-  times: number
-  timeSquares: number
-  products: number
-}
-
-function openMoments(): Moments {
-  return { count: 0, sum: 0, squares: 0, times: 0, timeSquares: 0, products: 0 }
-}
-
-function addMoment(moments: Moments, time: number, value: number): void {
-  moments.count++
-  moments.sum += value
-  moments.squares += value * value
-  moments.times += time
-  moments.timeSquares += time * time
-  moments.products += time * value
-}
-
-/** Change per day along the least-squares line. */
-function slopeOf({ count, sum, times, timeSquares, products }: Moments): number {
-  const spread = count * timeSquares - times * times
-  return spread === 0 ? Number.NaN : (count * products - times * sum) / spread
-}
-
-function spreadOf({ count, sum, squares }: Moments): number {
-  return count < 2 ? Number.NaN : Math.sqrt(Math.max(0, squares - (sum * sum) / count) / (count - 1))
 }
