@@ -6,7 +6,7 @@ import { retryDueInvoices } from './collection/retry-due-invoices.ts'
 import { resumePaymentMethods } from './collection/try-payment-method.ts'
 import { endCanceled, endTrials, endUnpaid } from './lifecycle/end-due-subscriptions.ts'
 import { renewDueSubscriptions } from './lifecycle/renew-due-subscriptions.ts'
-import { probeDue, probeProvider } from './probe-provider.ts'
+import { probeDue, probeProviders } from './probe-provider.ts'
 import type { ProviderUse } from './providers/guarded-provider.ts'
 import { followDisputes } from './reconciliation/follow-disputes.ts'
 import { resumeRefunds } from './refunds/resume-refunds.ts'
@@ -136,7 +136,7 @@ const dueByClock: Readonly<Record<string, Kind>> = {
 }
 
 const dueByProvider: Readonly<Record<string, Kind>> = {
-  provider_probed: { turn: 'lookups', work: probeProvider, due: probeDue },
+  provider_probed: { turn: 'lookups', work: probeProviders, due: probeDue },
   payments_looked_up: {
     turn: 'lookups',
     work: resolveOpenPayments,

@@ -34,7 +34,13 @@ const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'w
 }
 
 /** Routes without a token; they know no tenant, and a new one has to be thought about. */
-const openRoutes = ['GET /healthz', 'GET /readyz', 'GET /metrics', 'POST /api/billing/webhook']
+const openRoutes = [
+  'GET /healthz',
+  'GET /readyz',
+  'GET /metrics',
+  'POST /api/billing/webhook',
+  'POST /api/billing/webhook/{provider}',
+]
 
 type Tenant = {
   readonly token: string

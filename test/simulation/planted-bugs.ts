@@ -517,7 +517,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what waits for a silent provider is not woken',
     file: 'src/billing/probe-provider.ts',
-    from: "? 0 : wakeUnsettled(app.db, 'unanswered')",
+    from: "? 0 : wakeUnsettled(app.db, 'unanswered', name)",
     to: '? 0 : 1',
     story: 'test/billing/silence.test.ts',
   },
@@ -647,7 +647,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'waits do not end when the provider answers again',
     file: 'src/billing/probe-provider.ts',
-    from: "? 0 : wakeUnsettled(app.db, 'unanswered')",
+    from: "? 0 : wakeUnsettled(app.db, 'unanswered', name)",
     to: '? 0 : 0',
   },
   {

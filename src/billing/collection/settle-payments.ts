@@ -80,7 +80,11 @@ async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settlin
     const isNew = await markUnknown(tx, attempt.paymentId, {
       nextLookupAfterMs: lookupAgainAfterMs(attempt.lookupCount),
       unanswered: !(outcome.kind === 'unknown' && outcome.answered),
-      lookupBy: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
+      lookupBy: nextCheck(
+        attempt.sentAt ?? now,
+        now,
+        app.providers.named(attempt.provider).guards.keyWindowMs,
+      ),
     })
     if (isNew) await insertEvents(tx, now, [eventOf('payment.unknown', attempt)])
   })

@@ -83,7 +83,7 @@ async function checkCard(app: BillingApp, method: StoredMethod): Promise<Checked
   if (ready.kind === 'failed') return ready
   if (ready.card) return { kind: 'usable', card: ready.card }
 
-  const described = await app.provider.describe(ready.billingKey)
+  const described = await app.providers.named(method.provider).describe(ready.billingKey)
   if (described.kind === 'valid') return { kind: 'usable', card: described.card }
   return {
     kind: 'failed',

@@ -12,6 +12,7 @@ export type MethodPurpose = 'first' | 'trial' | 'replacement'
 
 export type StoredMethod = {
   readonly methodId: string
+  readonly provider: string
   readonly accountId: string
   readonly subscriptionId: string
   readonly purpose: MethodPurpose
@@ -25,6 +26,7 @@ export type StoredMethod = {
 
 export type NewMethod = {
   readonly methodId: string
+  readonly provider: string
   readonly given: GivenMethod
   readonly accountId: string
   readonly subscriptionId: string
@@ -36,10 +38,13 @@ export type NewMethod = {
 }
 
 /** Seals what the caller handed over: nothing else of it reaches the database. */
-export function sealMethod(vault: Vault, { methodId, given }: NewMethod): MethodInUse & { sealed: Buffer } {
+export function sealMethod(
+  vault: Vault,
+  { methodId, provider, given }: NewMethod,
+): MethodInUse & { sealed: Buffer } {
   const exchanged = 'billingKey' in given
   const text = 'billingKey' in given ? given.billingKey : JSON.stringify(given)
-  return { methodId, sealed: vault.seal(text, placeOf(methodId)), exchanged }
+  return { methodId, provider, sealed: vault.seal(text, placeOf(methodId)), exchanged }
 }
 
 /** Keeps a payment method. */
@@ -51,9 +56,9 @@ export async function insertMethod(tx: BillingTx, vault: Vault, method: NewMetho
 export function methodInsert(method: NewMethod, { sealed, exchanged }: MethodInUse): RawBuilder<unknown> {
   return sql`
     insert into billing.payment_method
-      (id, account_id, subscription_id, purpose, state, sealed, exchanged, plan_id, next_lookup_at, created_at)
-    values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.purpose}, 'pending', ${sealed},
-      ${exchanged}, ${method.planId}, ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
+      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, plan_id, next_lookup_at, created_at)
+    values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.provider}, ${method.purpose}, 'pending',
+      ${sealed}, ${exchanged}, ${method.planId}, ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
 }
 
 export function openMethod(
@@ -71,6 +76,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
       'id',
       'account_id',
       'subscription_id',
+      'provider',
       'purpose',
       'state',
       'sealed',
@@ -84,6 +90,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
   return (
     row && {
       methodId: row.id,
+      provider: row.provider,
       accountId: row.account_id,
       subscriptionId: row.subscription_id,
       purpose: row.purpose,

@@ -65,6 +65,7 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       expectedRemainder: true,
       namesRefunds: true,
       currencies: 'all',
+      anyCustomer: true,
     },
 
     async charge(request) {
