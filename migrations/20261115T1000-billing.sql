@@ -130,6 +130,8 @@ create table billing.payment_method (
   state            text not null check (state in ('pending', 'kept', 'dropped')),
   sealed           bytea,                            -- null once dropped or erased
   exchanged        boolean not null,                 -- false: `sealed` holds a one-time key
+  issued           boolean not null default false,   -- got in exchange for a one-time key: nobody else knows it
+  key_hash         bytea,                            -- tells whether two cards are the same; null while not exchanged
   brand            text,
   last4            text,
   expires          text,
@@ -140,6 +142,20 @@ create table billing.payment_method (
 );
 create index payment_method_pending on billing.payment_method (next_lookup_at) where state = 'pending' and next_lookup_at is not null;
 create index payment_method_by_account on billing.payment_method (account_id);
+create index payment_method_by_key on billing.payment_method (key_hash) where state <> 'dropped' and key_hash is not null;
+
+-- Cards that nobody uses any more and the provider still stores. A row goes once the provider has deleted its card.
+create table billing.card_to_delete (
+  payment_method_id text primary key references billing.payment_method,
+  account_id       text not null,
+  provider         text not null,
+  sealed           bytea not null,                   -- as in the payment method, and bound to its id
+  key_hash         bytea,
+  tries            integer not null default 0,
+  created_at       timestamptz not null,             -- service time
+  next_try_at      timestamptz not null              -- real time
+);
+create index card_to_delete_due on billing.card_to_delete (next_try_at);
 
 -- Cards about to be collected in a browser. A customer key is what the provider calls the account: a card that comes with
 -- one is taken from the account it was given to, and from nobody else.

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp } from './app.ts'
 import { findChargingStop } from './charging-stop.ts'
+import { deleteCards } from './collection/delete-cards.ts'
 import { resolveOpenPayments, sendUnsentPayments } from './collection/resolve-open-payments.ts'
 import { retryDueInvoices } from './collection/retry-due-invoices.ts'
 import { resumePaymentMethods } from './collection/try-payment-method.ts'
@@ -158,6 +159,13 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
     work: resumePaymentMethods,
     due: () => sql`
       select from billing.payment_method where state = 'pending' and next_lookup_at <= statement_timestamp()`,
+  },
+  cards_deleted: {
+    turn: 'cards',
+    work: deleteCards,
+    due: () => sql`
+      select from billing.card_to_delete
+      where next_try_at <= statement_timestamp() order by next_try_at limit 1`,
   },
   refunds_resumed: {
     turn: 'refunds',

@@ -62,6 +62,8 @@ export type BillingTables = SharedTables & {
     state: 'pending' | 'kept' | 'dropped'
     sealed: Buffer | null
     exchanged: boolean
+    issued: Generated<boolean>
+    key_hash: Buffer | null
     brand: string | null
     last4: string | null
     expires: string | null
@@ -69,6 +71,16 @@ export type BillingTables = SharedTables & {
     failure: string | null
     next_lookup_at: Date | null
     created_at: Date
+  }
+  'billing.card_to_delete': {
+    payment_method_id: string
+    account_id: string
+    provider: string
+    sealed: Buffer
+    key_hash: Buffer | null
+    tries: Generated<number>
+    created_at: Date
+    next_try_at: Date
   }
   'billing.setup': {
     id: string

@@ -74,6 +74,7 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
   const state = { silent: false, live: 0, credentialsRefused: false }
   const card = { brand: 'test', last4: '4242', expires: '12/2030' }
   const setups: SetUpRequest[] = []
+  const forgotten: string[] = []
   const calls = { charge: 0, findPayment: 0, refund: 0, mostRefundsAtOnce: 0 }
 
   function look(reference: string): PaymentLookup {
@@ -177,7 +178,11 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
     },
     // It cannot tell what changed, so whatever may have is looked up.
     cancelPayment: async () => ({ kind: 'unknown' }),
-    forget: async () => ({ kind: 'done' }),
+    forget: async (billingKey) => {
+      if (state.silent) return { kind: 'unknown' }
+      forgotten.push(billingKey)
+      return { kind: 'done' }
+    },
     setUp: async (request) => {
       setups.push(request)
       if (state.silent) return { kind: 'unknown' }
@@ -202,6 +207,8 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
     provider,
     /** What setups were asked for. */
     setups,
+    /** The cards it was asked to delete. */
+    forgotten,
     book,
     hooks,
     calls,

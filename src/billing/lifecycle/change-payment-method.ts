@@ -31,7 +31,7 @@ export async function beginMethodChange(
   const { accountId, subscriptionId } = subscription
   await requireOwnCustomer(app, tx, accountId, request.method)
   const methodId = newId('pm_', now)
-  await insertMethod(tx, app.vault, {
+  await insertMethod(tx, app, {
     methodId,
     provider: app.providers.forNew.name,
     given: request.method,

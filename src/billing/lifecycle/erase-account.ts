@@ -45,7 +45,7 @@ export async function eraseTraces(tx: BillingTx, accountId: string, now: Date): 
     .where('account_id', '=', accountId)
     .where('note', 'is not', null)
     .execute()
-  await eraseMethods(tx, accountId)
+  await eraseMethods(tx, accountId, now)
   await eraseSetups(tx, accountId)
   await eraseWebhookBodies(tx, accountId)
   await eraseAnswers(tx, await listAnswered(tx, accountId), now)

@@ -94,12 +94,12 @@ async function beginSubscription(
   const audit = auditOf(request, subscriptionId, now)
   await noteRequest(app, tx, request, now)
   if (!started) {
-    await insertMethod(tx, app.vault, given)
+    await insertMethod(tx, app, given)
     await insertAudit(tx, audit)
     return { intent: given.methodId, subject: subscriptionId, attempt: undefined }
   }
 
-  const method = sealMethod(app.vault, given)
+  const method = sealMethod(app, given)
   const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
   const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], app.terms, [
     methodInsert(given, method),

@@ -75,6 +75,6 @@ export async function readyMethod(app: BillingApp, method: MethodInUse): Promise
   const exchanged = await provider.exchange(given.authKey, given.customerKey)
   if (exchanged.kind === 'refused') return { kind: 'failed', code: 'billing_key_invalid' }
   if (exchanged.kind !== 'done') return { kind: 'not_sent' }
-  await keepBillingKey(app.db, app.vault, method.methodId, exchanged.billingKey, exchanged.card)
+  await keepBillingKey(app.db, app, method, exchanged, app.clock())
   return { kind: 'ready', billingKey: exchanged.billingKey, card: exchanged.card }
 }
