@@ -33,6 +33,7 @@ import { type Connection, lookAtConnection } from './platform/database/pooler.ts
 import { openEmbeddedPostgres } from './platform/embedded-postgres/embedded-postgres.ts'
 import { createLog, type Log } from './platform/log/log.ts'
 import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
+import { isLoopback } from './platform/loopback.ts'
 import { type Metrics, openMetrics } from './platform/metrics.ts'
 import { type Fence, migrateQueue } from './platform/queue/queue.ts'
 import { openVault, type VaultKey, watchfulVault } from './platform/vault/vault.ts'
@@ -55,7 +56,7 @@ export type App = {
   readonly clock: Clock
   readonly access: Access
   readonly limiter: RateLimiter
-  /** Where the sandbox provider listens, if that is the provider. */
+  /** Where the provider of new cards can be told what to do: the sandbox, or a simulator on this machine. */
   readonly sandboxUrl: string | undefined
   /** The secret key that opens it. */
   readonly sandboxKey: string | undefined
@@ -136,8 +137,7 @@ export async function openApp(
     if (sandboxKey) secrets.add(sandboxKey)
     const sandbox = await openOwnSandbox(config, pool, clock, log, sandboxKey)
     if (config.seller.logo) await keepLogo(billingDb, config.seller.logo)
-    const sandboxUrl =
-      sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
+    const sandboxUrl = sandbox?.url ?? simulatorOf(config)
     const guards = openProviders(config, sandboxUrl, sandboxKey, metrics)
     const stops = new Map(
       guards.map(({ name }) => [
@@ -205,6 +205,12 @@ export async function openApp(
     await database.close()
     throw error
   }
+}
+
+function simulatorOf({ mode, provider: { name, baseUrl } }: Config): string | undefined {
+  if (mode !== 'sandbox' || baseUrl === undefined) return undefined
+  const isNear = isLoopback(new URL(baseUrl).hostname.replace(/^\[|\]$/g, ''))
+  return name === 'sandbox' || isNear ? baseUrl : undefined
 }
 
 /** Without a PROVIDER_BASE_URL the process brings the sandbox along; all of them share one book. */

@@ -305,6 +305,11 @@ async function billing(): Promise<void> {
     headers: { ...signed(raw), 'webhook-signature': 'v1,AAAA' },
   })
   say(
+    'Where several providers are in use, the secret that verifies tells whose a notification is; `POST /api/billing/webhook/{provider}` takes those of one.',
+    '',
+  )
+  await show('POST', '/api/billing/webhook/sandbox', undefined, { raw, headers: signed(raw) })
+  say(
     '`POST /api/billing/hints/{secret}` takes unsigned notifications (Toss) as a hint to re-read a payment; it exists only if `HINT_SECRET` is set.',
   )
 }

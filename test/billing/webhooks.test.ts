@@ -159,7 +159,7 @@ describe('at the door', () => {
       )[0]!
     const { sealed, hash } = await read()
     expect(sealed.includes('pay_sealed')).toBe(false)
-    expect(world.app.billing.quietVault.open(sealed, `webhook:${id}`)).toBe(raw.toString())
+    expect(world.app.billing.quietVault.open(sealed, `webhook:sandbox ${id}`)).toBe(raw.toString())
     await world.advanceBy('P89D')
     await eraseOldBodies(world.app.billing.db, world.app.clock())
     expect((await read()).sealed).not.toBeNull()
