@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
-import type { BillingDb } from './app.ts'
+import type { BillingDb, BillingTx } from './app.ts'
 import { wakeUnsettled } from './wake-unsettled.ts'
 
 export type ChargingStop = {
@@ -75,8 +75,7 @@ export async function liftChargingStop(db: BillingDb, now: Date): Promise<boolea
     const lifted = await tx.deleteFrom('billing.charging_stop').returning('cause').execute()
     await sql`delete from platform.alarm where kind = 'credentials_refused'`.execute(tx)
     if (lifted.length === 0) return false
-    await tx.updateTable('billing.installation').set({ lookup_first_before: now }).execute()
-    await wakeUnsettled(tx, 'unsent')
+    await goOn(tx, now)
     return true
   })
 }
@@ -94,8 +93,12 @@ export async function liftCredentialStop(db: BillingDb, provider: string, now: D
       .returning('cause')
       .execute()
     if (lifted.length === 0) return false
-    await tx.updateTable('billing.installation').set({ lookup_first_before: now }).execute()
-    await wakeUnsettled(tx, 'unsent', provider)
+    await goOn(tx, now, provider)
     return true
   })
+}
+
+async function goOn(tx: BillingTx, now: Date, provider?: string): Promise<void> {
+  await tx.updateTable('billing.installation').set({ lookup_first_before: now }).execute()
+  await wakeUnsettled(tx, 'unsent', provider)
 }
