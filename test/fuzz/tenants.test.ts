@@ -27,6 +27,7 @@ const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'w
   model_id: 'installation',
   token_id: 'installation',
   job_id: 'installation',
+  provider: 'installation',
   keyword: 'word',
   keywords: 'word',
   q: 'word',
