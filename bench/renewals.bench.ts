@@ -106,8 +106,8 @@ async function bareRenewal(client: pg.PoolClient, id: string, subscription: numb
   )
   await run(
     'b5',
-    `insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id, payment_method_id, amount, currency, status, created_at, sent_at, sending_until, next_lookup_at)
-     values ($1, $1, $2, 1, $3, $4, 'pm', 29000, 'KRW', 'sending', now(), now(), now(), now())`,
+    `insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id, payment_method_id, provider, amount, currency, status, created_at, sent_at, sending_until, next_lookup_at)
+     values ($1, $1, $2, 1, $3, $4, 'pm', 'sandbox', 29000, 'KRW', 'sending', now(), now(), now(), now())`,
     [payment, invoice, sub, account],
   )
   await run('b6', 'update billing.subscription set last_k = last_k where id = $1', [sub])

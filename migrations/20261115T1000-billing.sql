@@ -125,10 +125,13 @@ create table billing.payment_method (
   id               text primary key,
   account_id       text not null references billing.account,
   subscription_id  text not null references billing.subscription,
+  provider         text not null,                    -- who stored it; whoever is asked about it is asked there
   purpose          text not null check (purpose in ('first', 'trial', 'replacement')),
   state            text not null check (state in ('pending', 'kept', 'dropped')),
   sealed           bytea,                            -- null once dropped or erased
   exchanged        boolean not null,                 -- false: `sealed` holds a one-time key
+  issued           boolean not null default false,   -- got in exchange for a one-time key: nobody else knows it
+  key_hash         bytea,                            -- tells whether two cards are the same; null while not exchanged
   brand            text,
   last4            text,
   expires          text,
@@ -139,6 +142,31 @@ create table billing.payment_method (
 );
 create index payment_method_pending on billing.payment_method (next_lookup_at) where state = 'pending' and next_lookup_at is not null;
 create index payment_method_by_account on billing.payment_method (account_id);
+create index payment_method_by_key on billing.payment_method (key_hash) where state <> 'dropped' and key_hash is not null;
+
+-- Cards that nobody uses any more and the provider still stores. A row goes once the provider has deleted its card.
+create table billing.card_to_delete (
+  payment_method_id text primary key references billing.payment_method,
+  account_id       text not null,
+  provider         text not null,
+  sealed           bytea not null,                   -- as in the payment method, and bound to its id
+  key_hash         bytea,
+  tries            integer not null default 0,
+  created_at       timestamptz not null,             -- service time
+  next_try_at      timestamptz not null              -- real time
+);
+create index card_to_delete_due on billing.card_to_delete (next_try_at);
+
+-- Cards about to be collected in a browser. A customer key is what the provider calls the account: a card that comes with
+-- one is taken from the account it was given to, and from nobody else.
+create table billing.setup (
+  id            text primary key,
+  account_id    text not null references billing.account,
+  provider      text not null,
+  customer_key  text,                               -- null until the provider has answered, and once erased
+  created_at    timestamptz not null
+);
+create index setup_by_account on billing.setup (account_id, provider, id desc) where customer_key is not null;
 
 -- The pictures that stand on invoices, by the SHA-256 of their bytes. An invoice names the one it was issued with.
 create table billing.seller_logo (
@@ -220,6 +248,7 @@ create table billing.payment (
   subscription_id    text not null references billing.subscription,
   account_id         text not null,
   payment_method_id  text not null,
+  provider           text not null,                  -- charged, looked up and refunded there
   amount             bigint not null check (amount >= 1),
   currency           text not null,
   status             text not null check (status in ('sending', 'unknown', 'succeeded', 'failed')),
@@ -270,7 +299,7 @@ create index payment_look on billing.payment (next_lookup_at) where status in ('
 -- After an outage these are as many as in any wave, and nobody in doubt stands behind them.
 create index payment_unsent on billing.payment (next_lookup_at) where status in ('sending', 'unknown') and sent_at is null;
 create index payment_check on billing.payment (lookup_by) where status in ('sending', 'unknown') and lookup_by is not null;
-create index payment_unanswered on billing.payment (next_lookup_at) where status in ('sending', 'unknown') and unanswered;
+create index payment_unanswered on billing.payment (provider, next_lookup_at) where status in ('sending', 'unknown') and unanswered;
 
 create table billing.refund (
   id             text primary key,

@@ -1,7 +1,8 @@
 -- News from the provider, stored before it is acted on, and the switch that stops all charging.
 
 create table billing.webhook (
-  event_id     text primary key,                -- an event has its effect once, for ever: this row is never removed
+  provider     text not null,                   -- whose event it is: ids of one say nothing about another's
+  event_id     text not null,
   body_hash    bytea not null,                  -- sha256 of the raw body; stays
   sealed       bytea,                           -- the body itself, sealed; erased after 90 days
   type         text not null,                   -- the provider's own word
@@ -13,6 +14,7 @@ create table billing.webhook (
   received_at  timestamptz not null,            -- service time
   settled_at   timestamptz,                     -- service time
   next_lookup_at      timestamptz not null,            -- real time of the next look
+  primary key (provider, event_id),             -- an event has its effect once, for ever: this row is never removed
   check (status <> 'waiting' or reference is not null)
 ) with (fillfactor = 80);
 create index webhook_waiting on billing.webhook (next_lookup_at) where status = 'waiting';
@@ -22,7 +24,8 @@ create index webhook_body_of on billing.webhook (reference) where sealed is not 
 
 create function billing.keep_webhook() returns trigger language plpgsql as $$
 begin
-  if (new.event_id, new.body_hash, new.type) is distinct from (old.event_id, old.body_hash, old.type) then
+  if (new.provider, new.event_id, new.body_hash, new.type)
+     is distinct from (old.provider, old.event_id, old.body_hash, old.type) then
     raise exception 'a stored event changes only in what became of it' using errcode = 'restrict_violation';
   end if;
   return new;

@@ -12,7 +12,9 @@ import {
   providerUses,
 } from './billing/providers/guarded-provider.ts'
 import { measuredProvider } from './billing/providers/measured-provider.ts'
-import { sandboxProvider } from './billing/providers/sandbox.ts'
+import type { Provider } from './billing/providers/port.ts'
+import { providersOf } from './billing/providers/providers.ts'
+import { buildAdapter } from './billing/providers/registry.ts'
 import { openStopSwitch, stoppableProvider } from './billing/providers/stoppable-provider.ts'
 import { findSealedBy } from './billing/reseal.ts'
 import type { Seller } from './billing/seller.ts'
@@ -20,6 +22,7 @@ import type { Config } from './config.ts'
 import { logEvents } from './log-events.ts'
 import { type Access, openAccess } from './platform/access/access.ts'
 import { openRateLimiter, type RateLimiter } from './platform/access/rate-limit.ts'
+import { clearAlarm, raiseAlarm } from './platform/alarm.ts'
 import { type Clock, movableClock, realClock } from './platform/clock.ts'
 import { keepSecret, writeSecret } from './platform/data-dir.ts'
 import { explainConnecting } from './platform/database/database-errors.ts'
@@ -30,6 +33,7 @@ import { type Connection, lookAtConnection } from './platform/database/pooler.ts
 import { openEmbeddedPostgres } from './platform/embedded-postgres/embedded-postgres.ts'
 import { createLog, type Log } from './platform/log/log.ts'
 import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
+import { isLoopback } from './platform/loopback.ts'
 import { type Metrics, openMetrics } from './platform/metrics.ts'
 import { type Fence, migrateQueue } from './platform/queue/queue.ts'
 import { openVault, type VaultKey, watchfulVault } from './platform/vault/vault.ts'
@@ -52,14 +56,15 @@ export type App = {
   readonly clock: Clock
   readonly access: Access
   readonly limiter: RateLimiter
-  /** Where the sandbox provider listens, if that is the provider. */
+  /** Where the provider of new cards can be told what to do: the sandbox, or a simulator on this machine. */
   readonly sandboxUrl: string | undefined
   /** The secret key that opens it. */
   readonly sandboxKey: string | undefined
   readonly billing: BillingApp
   /** Billing as each use sees it: the same but for its places at the provider. */
   readonly billingFor: Readonly<Record<ProviderUse, BillingApp>>
-  readonly providerGuard: ProviderGuard
+  /** The way to end with all providers. */
+  readonly providerGuard: Pick<ProviderGuard, 'windDown' | 'shut' | 'idle'>
   readonly batch: BatchApp
   close(): Promise<void>
 }
@@ -90,10 +95,9 @@ export function openLog(config: Config): OpenedLog {
 function makeLog(config: Config): OpenedLog {
   const secrets = createSecretSet()
   for (const secret of [
-    config.provider.secretKey,
     config.bootstrapToken,
     config.hintSecret,
-    ...config.webhookSecrets,
+    ...config.providers.flatMap(({ secretKey, webhookSecrets }) => [secretKey, ...webhookSecrets]),
   ]) {
     if (secret) secrets.add(secret)
   }
@@ -128,19 +132,24 @@ export async function openApp(
     const vault = openVault(vaultKeys)
     const webhookSecrets = webhookSecretsOf(config)
     for (const { key } of vaultKeys) secrets.add(key.toString('base64'))
-    for (const secret of webhookSecrets) secrets.add(secret)
+    for (const secret of Object.values(webhookSecrets).flat()) secrets.add(secret)
     const sandboxKey = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
     if (sandboxKey) secrets.add(sandboxKey)
     const sandbox = await openOwnSandbox(config, pool, clock, log, sandboxKey)
     if (config.seller.logo) await keepLogo(billingDb, config.seller.logo)
-    const sandboxUrl =
-      sandbox?.url ?? (config.provider.name === 'sandbox' ? config.provider.baseUrl : undefined)
-    const providerGuard = openProvider(config, sandboxUrl, sandboxKey, metrics)
-    const { name } = config.provider
-    const stop = openStopSwitch({
-      isStopped: async () => (await findChargingStop(billingDb, name)) !== undefined,
-      onCredentialsRefused: () => stopForCredentials(billingDb, name, clock()),
-    })
+    const sandboxUrl = sandbox?.url ?? simulatorOf(config)
+    const guards = openProviders(config, sandboxUrl, sandboxKey, metrics)
+    const stops = new Map(
+      guards.map(({ name }) => [
+        name,
+        openStopSwitch({
+          isStopped: async () => (await findChargingStop(billingDb, name)) !== undefined,
+          onCredentialsRefused: () => stopForCredentials(billingDb, name, clock()),
+        }),
+      ]),
+    )
+    const onMissing = missingAlarm(billingDb, clock)
+    for (const { name } of guards) await clearAlarm(billingDb, 'provider_missing', name)
     const shared = {
       db: billingDb,
       pool,
@@ -153,8 +162,10 @@ export async function openApp(
     }
     const billingFor = Object.fromEntries(
       providerUses.map((use): [ProviderUse, BillingApp] => {
-        const provider = stoppableProvider(providerGuard.uses[use], stop)
-        return [use, { ...shared, provider }]
+        const [forNew, ...others] = guards.map(({ name, guard }) =>
+          stoppableProvider(guard.uses[use], stops.get(name)!),
+        )
+        return [use, { ...shared, providers: providersOf([forNew!, ...others], onMissing) }]
       }),
     ) as Record<ProviderUse, BillingApp>
 
@@ -173,7 +184,7 @@ export async function openApp(
       sandboxKey: config.provider.secretKey ?? sandboxKey,
       billing: billingFor.requests,
       billingFor,
-      providerGuard,
+      providerGuard: allOf(guards.map(({ guard }) => guard)),
       batch: {
         db: openDb(pool),
         pool,
@@ -194,6 +205,12 @@ export async function openApp(
     await database.close()
     throw error
   }
+}
+
+function simulatorOf({ mode, provider: { name, baseUrl } }: Config): string | undefined {
+  if (mode !== 'sandbox' || baseUrl === undefined) return undefined
+  const isNear = isLoopback(new URL(baseUrl).hostname.replace(/^\[|\]$/g, ''))
+  return name === 'sandbox' || isNear ? baseUrl : undefined
 }
 
 /** Without a PROVIDER_BASE_URL the process brings the sandbox along; all of them share one book. */
@@ -222,40 +239,70 @@ export function startNotifier(app: App, apiUrl: string): Notifier | undefined {
   return openNotifier({
     pool: app.pool,
     url: `${apiUrl}/api/billing/webhook`,
-    secrets: () => app.billing.terms.webhookSecrets,
+    secrets: () => app.billing.terms.webhookSecrets['sandbox'] ?? [],
     onError: (error) => app.log.warn('sandbox.failed', { error }),
   })
 }
 
-function openProvider(
+type NamedGuard = { readonly name: string; readonly guard: ProviderGuard }
+
+/** Each provider behind a guard of its own: one that is silent takes no place of another's calls. */
+function openProviders(
   config: Config,
   sandboxUrl: string | undefined,
   sandboxKey: string | undefined,
   metrics: Metrics,
-): ProviderGuard {
-  const { name, secretKey, timeoutMs } = config.provider
-  const key = secretKey ?? sandboxKey
-  if (name !== 'sandbox' || sandboxUrl === undefined || key === undefined) {
-    throw new Error(
-      `PAYMENT_PROVIDER=${name} has no adapter in this release; docs/providers.md tells what is there.`,
-    )
-  }
-  const provider = sandboxProvider({ baseUrl: sandboxUrl, secretKey: key, timeoutMs })
+): NamedGuard[] {
+  const { timeoutMs } = config.provider
+  return config.providers.map((settings) => {
+    const reached =
+      settings.name === 'sandbox'
+        ? { ...settings, baseUrl: sandboxUrl, secretKey: settings.secretKey ?? sandboxKey }
+        : settings
+    const provider = buildAdapter({ ...reached, timeoutMs })
+    return { name: settings.name, guard: guardOf(provider, timeoutMs, metrics) }
+  })
+}
+
+function guardOf(provider: Provider, timeoutMs: number, metrics: Metrics): ProviderGuard {
+  const { name } = provider
   const measured = measuredProvider(provider, (call, outcome, seconds) => {
     metrics.providerAnswers.inc({ provider: name, call, outcome })
     metrics.providerSeconds.observe({ provider: name, call }, seconds)
   })
   return guardProvider(measured, {
     timeoutMs: timeoutMs + 1_000,
-    onState: (state) => metrics.providerCircuit.set(state === 'closed' ? 0 : state === 'half_open' ? 1 : 2),
+    onState: (state) =>
+      metrics.providerCircuit.set({ provider: name }, state === 'closed' ? 0 : state === 'half_open' ? 1 : 2),
     onLoad: ({ inFlight, waiting }) => {
-      metrics.providerCalls.set({ state: 'in_flight' }, inFlight)
-      metrics.providerCalls.set({ state: 'waiting' }, waiting)
+      metrics.providerCalls.set({ provider: name, state: 'in_flight' }, inFlight)
+      metrics.providerCalls.set({ provider: name, state: 'waiting' }, waiting)
     },
   })
 }
 
-function termsOf(config: Config, webhookSecrets: readonly string[]): BillingTerms {
+function allOf(guards: readonly ProviderGuard[]): App['providerGuard'] {
+  return {
+    windDown: () => guards.forEach((guard) => void guard.windDown()),
+    shut: () => guards.forEach((guard) => void guard.shut()),
+    idle: async () => void (await Promise.all(guards.map((guard) => guard.idle()))),
+  }
+}
+
+const alarmEveryMs = 60_000
+
+/** Says that a provider is needed whose keys are not set; once a minute is enough of that. */
+function missingAlarm(db: BillingApp['db'], clock: Clock): (name: string) => Promise<void> {
+  const toldAt = new Map<string, number>()
+  return async (name) => {
+    if (performance.now() - (toldAt.get(name) ?? Number.NEGATIVE_INFINITY) < alarmEveryMs) return
+    toldAt.set(name, performance.now())
+    const note = `Cards and payments are stored at ${name}, and its keys are not set: what is due there waits. Set them as docs/providers.md says, and restart.`
+    await raiseAlarm(db, { kind: 'provider_missing', subject: name, note }, clock())
+  }
+}
+
+function termsOf(config: Config, webhookSecrets: BillingTerms['webhookSecrets']): BillingTerms {
   return {
     sandbox: config.mode === 'sandbox',
     timeZone: config.timeZone,
@@ -365,12 +412,16 @@ function vaultKeysOf(config: Config): readonly [VaultKey, ...VaultKey[]] {
 }
 
 /** In sandbox mode the newest secret also stands in the data dir, where tools that send test webhooks look for it. */
-function webhookSecretsOf(config: Config): readonly string[] {
-  if (config.webhookSecrets.length > 0) {
-    if (config.mode === 'sandbox') writeSecret(config.dataDir, 'webhook-secret', config.webhookSecrets[0]!)
-    return config.webhookSecrets
+function webhookSecretsOf(config: Config): BillingTerms['webhookSecrets'] {
+  const given = Object.fromEntries(config.providers.map((one) => [one.name, one.webhookSecrets]))
+  const { name, webhookSecrets } = config.provider
+  if (webhookSecrets.length > 0) {
+    if (config.mode === 'sandbox') writeSecret(config.dataDir, 'webhook-secret', webhookSecrets[0]!)
+    return given
   }
-  return [keepSecret(config.dataDir, 'webhook-secret', () => `whsec_${randomKey()}`)]
+  // Toss signs nothing, so there is nothing to verify.
+  if (name === 'toss') return given
+  return { ...given, [name]: [keepSecret(config.dataDir, 'webhook-secret', () => `whsec_${randomKey()}`)] }
 }
 
 function randomKey(): string {

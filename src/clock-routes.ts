@@ -5,6 +5,7 @@ import { beginMove, isMoving, type Moved, moveClock } from './move-clock.ts'
 import { openFetchJson } from './platform/fetch-json.ts'
 import { envelope, success } from './platform/http/answers.ts'
 import type { Http } from './platform/http/http.ts'
+import { isLoopback } from './platform/loopback.ts'
 import { Refusal, refusalsOf } from './platform/refusal.ts'
 import { addDuration, parseDuration, parseInstant, renderInstant } from './platform/time.ts'
 
@@ -86,15 +87,25 @@ export function clockRoutes(http: Http, app: App): void {
 }
 
 /**
- * A simulator in a database of its own has its own clock, and is turned along. One that is ahead or does not answer
+ * Simulators in databases of their own have their own clocks, and are turned along. One that is ahead or does not answer
  * stays as it is: the next step of the move finds it again.
  */
 function openProviderClock({ config, sandboxKey }: App) {
-  const { baseUrl } = config.provider
-  if (baseUrl === undefined || sandboxKey === undefined) return undefined
+  const clocks = config.providers.flatMap(({ name, baseUrl, secretKey = sandboxKey }) => {
+    if (baseUrl === undefined || secretKey === undefined) return []
+    return name === 'sandbox' || isNear(baseUrl) ? [openClockAt(baseUrl, secretKey)] : []
+  })
+  if (clocks.length === 0) return undefined
+  return {
+    turn: async (instant: Date) => void (await Promise.all(clocks.map((clock) => clock.turn(instant)))),
+    close: async () => void (await Promise.all(clocks.map((clock) => clock.close()))),
+  }
+}
+
+function openClockAt(baseUrl: string, key: string) {
   const fetchJson = openFetchJson({ timeoutMs: 2_000, maxConnections: 1 })
   const url = `${baseUrl.replace(/\/+$/, '')}/__sandbox/clock`
-  const headers = { authorization: `Bearer ${sandboxKey}` }
+  const headers = { authorization: `Bearer ${key}` }
   let silentUntil = 0
   return {
     async turn(instant: Date): Promise<void> {
@@ -109,10 +120,11 @@ function openProviderClock({ config, sandboxKey }: App) {
 
 function isMovable({ config }: App): boolean {
   const { name, baseUrl } = config.provider
-  return (
-    name === 'sandbox' ||
-    (baseUrl !== undefined && /^(?:localhost|127\.|\[::1\])/.test(new URL(baseUrl).hostname))
-  )
+  return name === 'sandbox' || (baseUrl !== undefined && isNear(baseUrl))
+}
+
+function isNear(url: string): boolean {
+  return isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, ''))
 }
 
 function targetOf(app: App, body: { advance_by?: string; advance_to?: string }): Date {

@@ -9,11 +9,11 @@ const key = (fill: number) => Buffer.alloc(32, fill).toString('base64')
 const live = {
   MODE: 'live',
   SELLER_NAME: 'Example Ltd',
-  DATABASE_URL: 'postgres://db.example/rankledger',
+  DATABASE_URL: 'postgres://db.example/rankledger?sslmode=verify-full',
   PAYMENT_PROVIDER: 'portone',
   PROVIDER_SECRET_KEY: 'a-secret',
   VAULT_KEYS: `1:${key(1)}`,
-  WEBHOOK_SECRETS: 'whsec_abc',
+  WEBHOOK_SECRETS: `whsec_${'a'.repeat(24)}`,
 }
 
 function problemsOf(environment: Record<string, string>): readonly string[] {
@@ -68,6 +68,26 @@ test.each([
   ['the sandbox provider', { PAYMENT_PROVIDER: 'sandbox' }, /takes no real money/],
   ['no provider key', { PROVIDER_SECRET_KEY: '' }, /PROVIDER_SECRET_KEY is required/],
   ['a test key', { PROVIDER_SECRET_KEY: 'sk_test_abc' }, /test key/],
+  [
+    'a database elsewhere without TLS',
+    { DATABASE_URL: 'postgres://db.example/x' },
+    /DATABASE_URL .* without TLS/,
+  ],
+  [
+    'a session connection without TLS',
+    { DATABASE_URL_SESSION: 'postgres://db.example/x?sslmode=prefer' },
+    /DATABASE_URL_SESSION .* without TLS/,
+  ],
+  ['a plain base URL', { PROVIDER_BASE_URL: 'http://pay.example' }, /PROVIDER_BASE_URL must be an https/],
+  [
+    'a plain base URL of another',
+    { STRIPE_BASE_URL: 'http://127.0.0.1:1' },
+    /STRIPE_BASE_URL must be an https/,
+  ],
+  ['a short secret', { WEBHOOK_SECRETS: `${'a'.repeat(30)},short` }, /WEBHOOK_SECRETS holds .* 24/],
+  ['a short secret of another', { STRIPE_WEBHOOK_SECRETS: 'whsec_short' }, /STRIPE_WEBHOOK_SECRETS holds/],
+  ['a test key of another', { TOSS_SECRET_KEY: 'test_sk_abc' }, /TOSS_SECRET_KEY is a test key/],
+  ['a malformed key of another', { STRIPE_SECRET_KEY: 'pk_live_abc' }, /STRIPE_SECRET_KEY is no secret key/],
   ['no encryption key', { VAULT_KEYS: '' }, /VAULT_KEYS is required/],
   ['no webhook secret', { WEBHOOK_SECRETS: '' }, /WEBHOOK_SECRETS is required/],
   ['no seller', { SELLER_NAME: '' }, /SELLER_NAME is required/],
@@ -81,6 +101,99 @@ test('a live key refuses the start of a sandbox', () => {
   for (const secret of ['sk_live_abc', 'rk_live_abc', 'live_sk_abc', 'live_gsk_abc']) {
     expect(problemsOf({ PAYMENT_PROVIDER: 'stripe', PROVIDER_SECRET_KEY: secret })).toHaveLength(1)
   }
+})
+
+test('the general names speak of the provider that is named, and its own names win', () => {
+  const config = readConfig({
+    PAYMENT_PROVIDER: 'stripe',
+    PROVIDER_SECRET_KEY: 'sk_test_general',
+    STRIPE_SECRET_KEY: 'sk_test_own',
+    PROVIDER_BASE_URL: 'http://127.0.0.1:9001',
+    WEBHOOK_SECRETS: 'whsec_general',
+    PORTONE_API_SECRET: 'portone-secret',
+    PORTONE_STORE_ID: 'store-1',
+    PORTONE_CHANNEL_KEY: 'channel-1',
+    PORTONE_WEBHOOK_SECRETS: 'whsec_2,whsec_1',
+    TOSS_BASE_URL: 'http://127.0.0.1:9002',
+  })
+  const stripe = {
+    name: 'stripe',
+    secretKey: 'sk_test_own',
+    baseUrl: 'http://127.0.0.1:9001',
+    webhookSecrets: ['whsec_general'],
+    storeId: undefined,
+    channelKey: undefined,
+  }
+  expect(config.provider).toMatchObject(stripe)
+  // Toss has no key, so nothing of it is used.
+  expect(config.providers).toEqual([
+    stripe,
+    {
+      name: 'portone',
+      secretKey: 'portone-secret',
+      baseUrl: undefined,
+      webhookSecrets: ['whsec_2', 'whsec_1'],
+      storeId: 'store-1',
+      channelKey: 'channel-1',
+    },
+  ])
+})
+
+test("a provider's own key satisfies what the general name is required for", () => {
+  const { PROVIDER_SECRET_KEY, WEBHOOK_SECRETS, ...others } = live
+  const own = { PORTONE_API_SECRET: PROVIDER_SECRET_KEY, PORTONE_WEBHOOK_SECRETS: WEBHOOK_SECRETS }
+  expect(problemsOf({ ...others, ...own })).toEqual([])
+  expect(problemsOf(others)).toHaveLength(2)
+  // Toss signs nothing, so it needs no secret to verify by.
+  expect(problemsOf({ ...others, PAYMENT_PROVIDER: 'toss', TOSS_SECRET_KEY: 'live_sk_abc' })).toEqual([])
+})
+
+test('every variable that is wrong in live mode is named at once', () => {
+  const problems = problemsOf({
+    MODE: 'live',
+    PAYMENT_PROVIDER: 'stripe',
+    STRIPE_SECRET_KEY: 'sk_test_abc',
+    STRIPE_BASE_URL: 'http://pay.example',
+    TOSS_SECRET_KEY: 'live_ck_abc',
+    TOSS_BASE_URL: 'http://pay.example',
+    PORTONE_BASE_URL: 'http://pay.example',
+    PORTONE_WEBHOOK_SECRETS: 'short',
+  }).join('\n')
+  for (const name of [
+    'STRIPE_SECRET_KEY',
+    'STRIPE_BASE_URL',
+    'TOSS_SECRET_KEY',
+    'TOSS_BASE_URL',
+    'PORTONE_BASE_URL',
+    'PORTONE_WEBHOOK_SECRETS',
+    'SELLER_NAME',
+    'DATABASE_URL',
+    'VAULT_KEYS',
+    'WEBHOOK_SECRETS is required',
+  ])
+    expect(problems, name).toContain(name)
+})
+
+test('a database on this machine needs no TLS in live mode', () => {
+  for (const where of [
+    '127.0.0.1:5432/x',
+    'localhost/x',
+    '[::1]:5432/x',
+    '%2Fvar%2Frun/x',
+    '/x?host=/run/pg',
+  ])
+    expect(problemsOf({ ...live, DATABASE_URL: `postgres://${where}` }), where).toEqual([])
+})
+
+test('a base URL is an origin', () => {
+  for (const url of [
+    'http://127.0.0.1:9000/v1',
+    'https://a:b@pay.example',
+    'https://pay.example?x',
+    'ftp://x',
+  ])
+    expect(problemsOf({ PROVIDER_BASE_URL: url }), url).toHaveLength(1)
+  expect(problemsOf({ PROVIDER_BASE_URL: 'http://127.0.0.1:9000/' })).toEqual([])
 })
 
 test('two machines on one database must be given their secrets', () => {

@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { isToken } from './platform/access/token.ts'
+import { isLoopback } from './platform/loopback.ts'
 import { parseCron } from './platform/queue/cron.ts'
 import { isZone } from './platform/time.ts'
 import type { VaultKey } from './platform/vault/vault.ts'
@@ -27,20 +28,16 @@ export type Config = {
   readonly dataDir: string
   readonly timeZone: string
   readonly bootstrapToken: string | undefined
-  readonly provider: {
-    readonly name: (typeof providerNames)[number]
-    readonly secretKey: string | undefined
-    readonly baseUrl: string | undefined
-    readonly timeoutMs: number
-  }
+  /** The provider of new cards. */
+  readonly provider: ProviderSettings & { readonly timeoutMs: number }
+  /** It, and every other one whose key is set: cards that it stored are still charged there. */
+  readonly providers: readonly ProviderSettings[]
   readonly answerWithinMs: number
   /** How many requests of one token a process works at a time; 0 is no limit. */
   readonly tokenConcurrency: number
   /** How many billing requests a minute a process takes from one token; 0 is no limit. */
   readonly billingRate: number
   readonly sandboxPort: number
-  /** Newest first. Empty: made and kept in the data dir. */
-  readonly webhookSecrets: readonly string[]
   /** Newest first. Empty: made and kept in the data dir. */
   readonly vaultKeys: readonly VaultKey[]
   /** Part of the path of `/api/billing/hints/…`; absent switches that route off. */
@@ -62,6 +59,21 @@ export type Config = {
   readonly invoiceLanguage: 'en' | 'ko'
   readonly logLevel: (typeof logLevels)[number]
 }
+
+/** How one provider is reached. */
+export type ProviderSettings = {
+  readonly name: ProviderName
+  readonly secretKey: string | undefined
+  /** Its origin; absent: the provider's own. */
+  readonly baseUrl: string | undefined
+  /** Newest first. Of the sandbox, empty: made and kept in the data dir. */
+  readonly webhookSecrets: readonly string[]
+  /** PortOne's. */
+  readonly storeId: string | undefined
+  readonly channelKey: string | undefined
+}
+
+export type ProviderName = (typeof providerNames)[number]
 
 const providerNames = ['sandbox', 'stripe', 'toss', 'portone'] as const
 const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
@@ -97,6 +109,7 @@ export function readConfig(environment: Environment): Config {
 
   const mode = read.oneOf('MODE', ['sandbox', 'live'] as const, 'sandbox')
   const providerName = read.oneOf('PAYMENT_PROVIDER', providerNames, 'sandbox')
+  const { named, others } = readProviders(read, providerName, mode, problems)
   const config: Config = {
     mode,
     host: read.text('HOST') ?? '127.0.0.1',
@@ -120,9 +133,7 @@ export function readConfig(environment: Environment): Config {
       'a token made by `rankledger token create --print-only` for this mode',
     ),
     provider: {
-      name: providerName,
-      secretKey: read.text('PROVIDER_SECRET_KEY'),
-      baseUrl: read.url('PROVIDER_BASE_URL', ['http:', 'https:']),
+      ...named,
       timeoutMs: read.integer(
         'PROVIDER_TIMEOUT_MS',
         providerName === 'sandbox' ? 3_000 : 60_000,
@@ -130,11 +141,11 @@ export function readConfig(environment: Environment): Config {
         600_000,
       ),
     },
+    providers: [named, ...others],
     answerWithinMs: read.integer('ANSWER_WITHIN_MS', 15_000, 100, 600_000),
     tokenConcurrency: read.integer('TOKEN_CONCURRENCY', 64, 0, 10_000),
     billingRate: read.integer('BILLING_RATE', 6_000, 0, 1_000_000),
     sandboxPort: read.integer('SANDBOX_PORT', 0, 0, 65_535),
-    webhookSecrets: read.list('WEBHOOK_SECRETS'),
     vaultKeys: readVaultKeys(read.list('VAULT_KEYS'), problems),
     hintSecret: read.checked(
       'HINT_SECRET',
@@ -186,15 +197,10 @@ function unsafe(config: Config): string[] {
   if (config.databaseUrl) {
     const why = 'with DATABASE_URL, because two machines must not make up different ones'
     needs(config.vaultKeys.length === 0, `VAULT_KEYS is required ${why}.`)
-    needs(config.webhookSecrets.length === 0, `WEBHOOK_SECRETS is required ${why}.`)
-  }
-  if (config.provider.name !== 'sandbox') {
-    needs(
-      !config.provider.secretKey,
-      `PROVIDER_SECRET_KEY is required with PAYMENT_PROVIDER=${config.provider.name}.`,
-    )
+    needs(lacksWebhookSecrets(config), `WEBHOOK_SECRETS is required ${why}.`)
   }
   if (config.mode === 'live') {
+    problems.push(...unencrypted(config))
     needs(
       !config.databaseUrl,
       'DATABASE_URL is required with MODE=live: the embedded database is for development.',
@@ -203,30 +209,161 @@ function unsafe(config: Config): string[] {
       config.provider.name === 'sandbox',
       'PAYMENT_PROVIDER=sandbox takes no real money; choose another with MODE=live.',
     )
-    needs(
-      isTestKey(config.provider.secretKey),
-      'PROVIDER_SECRET_KEY is a test key; MODE=live needs the live one.',
-    )
     needs(config.vaultKeys.length === 0 && !config.databaseUrl, 'VAULT_KEYS is required with MODE=live.')
-    needs(
-      config.webhookSecrets.length === 0 && !config.databaseUrl,
-      'WEBHOOK_SECRETS is required with MODE=live.',
-    )
-  } else {
-    needs(
-      isLiveKey(config.provider.secretKey),
-      'PROVIDER_SECRET_KEY is a live key; use it with MODE=live only.',
-    )
+    needs(lacksWebhookSecrets(config) && !config.databaseUrl, 'WEBHOOK_SECRETS is required with MODE=live.')
   }
   return problems
+}
+
+/** Toss signs nothing: its messages come to the hints route. */
+function lacksWebhookSecrets({ provider }: Config): boolean {
+  return provider.name !== 'toss' && provider.webhookSecrets.length === 0
+}
+
+/** Database URLs that would send customers' data over a network in the clear. */
+function unencrypted(config: Config): string[] {
+  const urls = { DATABASE_URL: config.databaseUrl, DATABASE_URL_SESSION: config.databaseUrlSession }
+  return Object.entries(urls).flatMap(([name, text]) => {
+    if (text === undefined) return []
+    const url = new URL(text)
+    const host = url.searchParams.get('host') ?? decodeURIComponent(url.hostname)
+    const isNear = host === '' || host.startsWith('/') || isLoopback(host.replace(/^\[|\]$/g, ''))
+    const isSafe = /^(?:require|verify-ca|verify-full)$/.test(url.searchParams.get('sslmode') ?? '')
+    return isNear || isSafe
+      ? []
+      : [
+          `${name} leads to another machine without TLS; with MODE=live end it with ?sslmode=verify-full (or require).`,
+        ]
+  })
+}
+
+/** The names under which each provider's settings stand in the environment. Those of the sandbox are the general ones. */
+const ownNames: Readonly<Record<ProviderName, Partial<Record<Setting, string>>>> = {
+  sandbox: {},
+  stripe: {
+    secretKey: 'STRIPE_SECRET_KEY',
+    webhookSecrets: 'STRIPE_WEBHOOK_SECRETS',
+    baseUrl: 'STRIPE_BASE_URL',
+  },
+  toss: { secretKey: 'TOSS_SECRET_KEY', baseUrl: 'TOSS_BASE_URL' },
+  portone: {
+    secretKey: 'PORTONE_API_SECRET',
+    webhookSecrets: 'PORTONE_WEBHOOK_SECRETS',
+    baseUrl: 'PORTONE_BASE_URL',
+    storeId: 'PORTONE_STORE_ID',
+    channelKey: 'PORTONE_CHANNEL_KEY',
+  },
+}
+
+type Setting = Exclude<keyof ProviderSettings, 'name'>
+
+const generalNames = {
+  secretKey: 'PROVIDER_SECRET_KEY',
+  webhookSecrets: 'WEBHOOK_SECRETS',
+  baseUrl: 'PROVIDER_BASE_URL',
+} as const satisfies Partial<Record<Setting, string>>
+
+/**
+ * The general names speak of the provider that is named, and its own names win over them. Others count once their key is
+ * set. What is wrong with a variable is said of every one that is given, used or not.
+ */
+function readProviders(
+  read: Reader,
+  name: ProviderName,
+  mode: Config['mode'],
+  problems: string[],
+): { named: ProviderSettings; others: ProviderSettings[] } {
+  const isLive = mode === 'live'
+  const origin = (variable: string) => readOrigin(read, variable, isLive)
+  const secrets = (variable: string) => readWebhookSecrets(read, variable, isLive, problems)
+  const general = {
+    secretKey: readKey(read, generalNames.secretKey, name, isLive, problems),
+    webhookSecrets: secrets(generalNames.webhookSecrets),
+    baseUrl: origin(generalNames.baseUrl),
+  }
+  const settings = providerNames.map((one): ProviderSettings => {
+    const own = ownNames[one]
+    const key = own.secretKey && readKey(read, own.secretKey, one, isLive, problems)
+    const ownSecrets = own.webhookSecrets ? secrets(own.webhookSecrets) : []
+    const ownUrl = own.baseUrl && origin(own.baseUrl)
+    const isNamed = one === name
+    return {
+      name: one,
+      secretKey: key ?? (isNamed ? general.secretKey : undefined),
+      webhookSecrets: ownSecrets.length === 0 && isNamed ? general.webhookSecrets : ownSecrets,
+      baseUrl: ownUrl ?? (isNamed ? general.baseUrl : undefined),
+      storeId: own.storeId && read.text(own.storeId),
+      channelKey: own.channelKey && read.text(own.channelKey),
+    }
+  })
+  const named = settings.find((one) => one.name === name)!
+  const isGiven = (variable: string | undefined) =>
+    variable !== undefined && read.text(variable) !== undefined
+  if (name !== 'sandbox' && !isGiven(ownNames[name].secretKey) && !isGiven(generalNames.secretKey))
+    problems.push(
+      `PROVIDER_SECRET_KEY is required with PAYMENT_PROVIDER=${name}; ${ownNames[name].secretKey} does as well.`,
+    )
+  return { named, others: settings.filter((one) => one !== named && one.secretKey !== undefined) }
+}
+
+const keyForms: Readonly<Record<ProviderName, { form: RegExp; sentence: string } | undefined>> = {
+  sandbox: undefined,
+  stripe: { form: /^(?:sk|rk)_(?:live|test)_\w+$/, sentence: 'begins with sk_ or rk_' },
+  toss: {
+    form: /^(?:live|test)_g?sk_\w+$/,
+    sentence: 'begins with live_sk_, live_gsk_, test_sk_ or test_gsk_',
+  },
+  portone: { form: /^[\x21-\x7e]+$/, sentence: 'has no spaces' },
+}
+
+/** Says what is wrong with a key without repeating it. */
+function readKey(
+  read: Reader,
+  variable: string,
+  provider: ProviderName,
+  isLive: boolean,
+  problems: string[],
+): string | undefined {
+  const key = read.text(variable)
+  if (key === undefined) return undefined
+  const expected = keyForms[provider]
+  if (isLiveKey(key) && !isLive) problems.push(`${variable} is a live key; use it with MODE=live only.`)
+  else if (isTestKey(key) && isLive) problems.push(`${variable} is a test key; MODE=live needs the live one.`)
+  else if (expected && !expected.form.test(key))
+    problems.push(`${variable} is no secret key of ${provider}, which ${expected.sentence}.`)
+  return key
+}
+
+function readOrigin(read: Reader, variable: string, isLive: boolean): string | undefined {
+  const accepts = (text: string) => {
+    if (!URL.canParse(text)) return false
+    const { protocol, pathname, search, hash, username } = new URL(text)
+    const isOrigin = pathname === '/' && search === '' && hash === '' && username === ''
+    return isOrigin && (protocol === 'https:' || (protocol === 'http:' && !isLive))
+  }
+  const form = isLive
+    ? 'an https:// origin with MODE=live, such as https://api.example.com'
+    : 'an origin such as https://api.example.com or http://127.0.0.1:9000, without a path'
+  return read.checked(variable, accepts, form)
+}
+
+const shortestSecret = 24
+
+function readWebhookSecrets(read: Reader, variable: string, isLive: boolean, problems: string[]): string[] {
+  const secrets = read.list(variable)
+  if (isLive && secrets.some((secret) => secret.length < shortestSecret))
+    problems.push(
+      `${variable} holds a secret of fewer than ${shortestSecret} characters; MODE=live needs longer ones.`,
+    )
+  return secrets
 }
 
 function isLiveKey(key: string | undefined): boolean {
   return key !== undefined && /^(?:(?:sk|rk)_live_|live_g?sk_)/.test(key)
 }
 
-function isTestKey(key: string | undefined): boolean {
-  return key !== undefined && /^(?:(?:sk|rk)_test_|test_g?sk_)/.test(key)
+function isTestKey(key: string): boolean {
+  return /^(?:(?:sk|rk)_test_|test_g?sk_)/.test(key)
 }
 
 /** A file in the working folder is copied, committed and backed up; what can take money does not belong there. */
@@ -244,6 +381,8 @@ const providerKeyNames = new Set([
   'STRIPE_SECRET_KEY',
   'TOSS_SECRET_KEY',
   'PORTONE_API_SECRET',
+  'STRIPE_WEBHOOK_SECRETS',
+  'PORTONE_WEBHOOK_SECRETS',
 ])
 
 function isLine(text: string): boolean {
@@ -298,6 +437,8 @@ function readDunningDays(text: string | undefined, problems: string[]): number[]
   if (!rising) problems.push('DUNNING_DAYS must be rising whole days such as 1,3,5,7.')
   return days
 }
+
+type Reader = ReturnType<typeof reader>
 
 function reader(environment: Environment, problems: string[]) {
   const text = (name: string): string | undefined => environment[name]?.trim() || undefined

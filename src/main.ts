@@ -11,6 +11,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   token: async () => (await import('./cli/token.ts')).token,
   plan: async () => (await import('./cli/plan.ts')).plan,
   backlog: async () => (await import('./cli/backlog.ts')).backlog,
+  provider: async () => (await import('./cli/provider.ts')).provider,
   reconcile: async () => (await import('./cli/reconcile.ts')).reconcile,
   'check-ledger': async () => (await import('./cli/check-ledger.ts')).checkLedger,
   'replay-webhook': async () => (await import('./cli/replay-webhook.ts')).replayWebhook,

@@ -138,7 +138,7 @@ function conventions(): void {
     '- Lists take `limit` (1–100, default 20) and `cursor`, and answer `next_cursor`, null at the end.',
     "- `amount` is an integer of the currency's minor unit (9900 KRW is ₩9,900; 1900 USD is $19.00).",
     '- Times go out with a numeric offset, in the zone of the account where there is one; they come in with any offset.',
-    '- `Idempotency-Key` on subscribe, cancel, resume, refund, trial and payment-method makes retries safe for 30 days: the same bytes come',
+    '- `Idempotency-Key` on subscribe, cancel, resume, refund, trial, setup and payment-method makes retries safe for 30 days: the same bytes come',
     '  back with `Idempotent-Replayed: true`; another body under the same key is 422; while the first still runs, 409. A key that has',
     '  answered 202 keeps whatever comes last, and never begins anew. Once the account is erased, a repeat answers 410 `answer_erased`,',
     '  which tells the first status and the id of what was done.',
@@ -211,6 +211,15 @@ async function billing(): Promise<void> {
       }),
     },
   )
+
+  say(
+    '### Collect a card',
+    '',
+    "Prepares the collecting of a card in the browser: `client` is what the provider's own SDK needs, and its result goes into",
+    '`payment_method` of subscribe and payment-method. [providers.md](providers.md) shows the lines of browser code. A customer key',
+    'is taken from the account it was given to only.',
+  )
+  await show('POST', '/api/billing/setup', { account_id: 'acct_1' })
 
   say(
     '### Change the card',
@@ -295,6 +304,11 @@ async function billing(): Promise<void> {
     raw,
     headers: { ...signed(raw), 'webhook-signature': 'v1,AAAA' },
   })
+  say(
+    'Where several providers are in use, the secret that verifies tells whose a notification is; `POST /api/billing/webhook/{provider}` takes those of one.',
+    '',
+  )
+  await show('POST', '/api/billing/webhook/sandbox', undefined, { raw, headers: signed(raw) })
   say(
     '`POST /api/billing/hints/{secret}` takes unsigned notifications (Toss) as a hint to re-read a payment; it exists only if `HINT_SECRET` is set.',
   )

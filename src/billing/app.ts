@@ -3,7 +3,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Db, Tx } from '../platform/database/db.ts'
 import type { Fence } from '../platform/queue/queue.ts'
 import type { Vault } from '../platform/vault/vault.ts'
-import type { Provider } from './providers/port.ts'
+import type { Providers } from './providers/providers.ts'
 import type { Language, Seller } from './seller.ts'
 import type { BillingTables } from './tables.ts'
 
@@ -16,7 +16,8 @@ export type BillingApp = {
   /** The same pool, for prepared statements on hot paths. */
   readonly pool: pg.Pool
   readonly clock: Clock
-  readonly provider: Provider
+  /** Whoever stored a card or took a payment is asked about it, whichever provider new cards go to. */
+  readonly providers: Providers
   readonly vault: Vault
   /** The same keys, for texts that are no secret of this process and may be large: the log is not told of them. */
   readonly quietVault: Vault
@@ -41,7 +42,7 @@ export type BillingTerms = {
   readonly catchUpPeriods: number
   readonly answerWithinMs: number
   readonly providerTimeoutMs: number
-  /** Newest first. */
-  readonly webhookSecrets: readonly string[]
+  /** By provider, newest first. */
+  readonly webhookSecrets: Readonly<Record<string, readonly string[]>>
   readonly hintSecret: string | undefined
 }

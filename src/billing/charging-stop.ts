@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
-import { raiseAlarm } from '../platform/alarm.ts'
-import type { BillingDb } from './app.ts'
+import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
+import type { BillingDb, BillingTx } from './app.ts'
 import { wakeUnsettled } from './wake-unsettled.ts'
 
 export type ChargingStop = {
@@ -30,7 +30,7 @@ export async function stopCharging(
  */
 export async function stopForCredentials(db: BillingDb, provider: string, now: Date): Promise<void> {
   await insertStop(db, provider, 'credentials_refused', now, false)
-  const note = `${provider} refuses our credentials, so nothing is charged through it. Put the secret key right, then run \`rankledger db resume-charging\`.`
+  const note = `${provider} refuses our credentials, so nothing is charged through it. Put the secret key right, then run \`rankledger provider check\` or \`rankledger db resume-charging\`.`
   await raiseAlarm(db, { kind: 'credentials_refused', subject: provider, note }, now)
 }
 
@@ -75,8 +75,30 @@ export async function liftChargingStop(db: BillingDb, now: Date): Promise<boolea
     const lifted = await tx.deleteFrom('billing.charging_stop').returning('cause').execute()
     await sql`delete from platform.alarm where kind = 'credentials_refused'`.execute(tx)
     if (lifted.length === 0) return false
-    await tx.updateTable('billing.installation').set({ lookup_first_before: now }).execute()
-    await wakeUnsettled(tx, 'unsent')
+    await goOn(tx, now)
     return true
   })
+}
+
+/**
+ * The provider takes our credentials again, so what was stopped for their sake goes on. A stop of all providers stays.
+ * False: nothing had been stopped for it.
+ */
+export async function liftCredentialStop(db: BillingDb, provider: string, now: Date): Promise<boolean> {
+  return db.transaction().execute(async (tx) => {
+    await clearAlarm(tx, 'credentials_refused', provider)
+    const lifted = await tx
+      .deleteFrom('billing.charging_stop')
+      .where('provider', '=', provider)
+      .returning('cause')
+      .execute()
+    if (lifted.length === 0) return false
+    await goOn(tx, now, provider)
+    return true
+  })
+}
+
+async function goOn(tx: BillingTx, now: Date, provider?: string): Promise<void> {
+  await tx.updateTable('billing.installation').set({ lookup_first_before: now }).execute()
+  await wakeUnsettled(tx, 'unsent', provider)
 }

@@ -1,12 +1,13 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp } from './app.ts'
 import { findChargingStop } from './charging-stop.ts'
+import { deleteCards } from './collection/delete-cards.ts'
 import { resolveOpenPayments, sendUnsentPayments } from './collection/resolve-open-payments.ts'
 import { retryDueInvoices } from './collection/retry-due-invoices.ts'
 import { resumePaymentMethods } from './collection/try-payment-method.ts'
 import { endCanceled, endTrials, endUnpaid } from './lifecycle/end-due-subscriptions.ts'
 import { renewDueSubscriptions } from './lifecycle/renew-due-subscriptions.ts'
-import { probeDue, probeProvider } from './probe-provider.ts'
+import { probeDue, probeProviders } from './probe-provider.ts'
 import type { ProviderUse } from './providers/guarded-provider.ts'
 import { followDisputes } from './reconciliation/follow-disputes.ts'
 import { resumeRefunds } from './refunds/resume-refunds.ts'
@@ -136,7 +137,7 @@ const dueByClock: Readonly<Record<string, Kind>> = {
 }
 
 const dueByProvider: Readonly<Record<string, Kind>> = {
-  provider_probed: { turn: 'lookups', work: probeProvider, due: probeDue },
+  provider_probed: { turn: 'lookups', work: probeProviders, due: probeDue },
   payments_looked_up: {
     turn: 'lookups',
     work: resolveOpenPayments,
@@ -158,6 +159,13 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
     work: resumePaymentMethods,
     due: () => sql`
       select from billing.payment_method where state = 'pending' and next_lookup_at <= statement_timestamp()`,
+  },
+  cards_deleted: {
+    turn: 'cards',
+    work: deleteCards,
+    due: () => sql`
+      select from billing.card_to_delete
+      where next_try_at <= statement_timestamp() order by next_try_at limit 1`,
   },
   refunds_resumed: {
     turn: 'refunds',

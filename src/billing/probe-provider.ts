@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp, BillingDb } from './app.ts'
+import type { Provider } from './providers/port.ts'
 import { wakeUnsettled } from './wake-unsettled.ts'
 
 // What waits for a silent provider is settled within a minute of its answering again.
@@ -10,23 +11,33 @@ export function probeDue(): RawBuilder<unknown> {
   const long = sql`statement_timestamp() + make_interval(secs => ${everySeconds})`
   return sql`
     select from (
-      select from billing.payment where status in ('sending', 'unknown') and unanswered and next_lookup_at > ${long}
+      select provider from billing.payment
+      where status in ('sending', 'unknown') and unanswered and next_lookup_at > ${long}
       union all
-      select from billing.refund where status = 'pending' and unanswered and next_lookup_at > ${long}
+      select p.provider from billing.refund r join billing.payment p on p.id = r.payment_id
+      where r.status = 'pending' and r.unanswered and r.next_lookup_at > ${long}
     ) waiting
-    where not exists (select from billing.provider_probe where next_at > statement_timestamp())`
+    where not exists (
+      select from billing.provider_probe o where o.provider = waiting.provider and o.next_at > statement_timestamp())`
+}
+
+/** Asks every silent provider; none waits for another. Says how many payments and refunds were woken. */
+export async function probeProviders(app: BillingApp): Promise<number> {
+  const woken = await Promise.all(app.providers.all.map((provider) => probe(app, provider)))
+  return woken.reduce((sum, one) => sum + one, 0)
 }
 
 /**
  * Asks a silent provider about one of the payments that wait for it. Should it answer, all of them are due at once,
- * however long their own waits have grown. One process asks for all. Says how many were woken.
+ * however long their own waits have grown. One process asks for all.
  */
-export async function probeProvider(app: BillingApp): Promise<number> {
-  if (!(await claimProbe(app.db, app.provider.name))) return 0
-  const reference = await findWaiting(app.db)
+async function probe(app: BillingApp, provider: Provider): Promise<number> {
+  const { name } = provider
+  if (!(await claimProbe(app.db, name))) return 0
+  const reference = await findWaiting(app.db, name)
   if (reference === undefined) return 0
-  const { kind } = await app.provider.findPayment(reference)
-  return kind === 'unknown' || kind === 'credentials_refused' ? 0 : wakeUnsettled(app.db, 'unanswered')
+  const { kind } = await provider.findPayment(reference)
+  return kind === 'unknown' || kind === 'credentials_refused' ? 0 : wakeUnsettled(app.db, 'unanswered', name)
 }
 
 async function claimProbe(db: BillingDb, provider: string): Promise<boolean> {
@@ -38,13 +49,13 @@ async function claimProbe(db: BillingDb, provider: string): Promise<boolean> {
   return claimed.rows.length > 0
 }
 
-async function findWaiting(db: BillingDb): Promise<string | undefined> {
+async function findWaiting(db: BillingDb, provider: string): Promise<string | undefined> {
   const found = await sql<{ reference: string }>`
     (select provider_reference as reference from billing.payment
-     where status in ('sending', 'unknown') and unanswered order by next_lookup_at limit 1)
+     where provider = ${provider} and status in ('sending', 'unknown') and unanswered order by next_lookup_at limit 1)
     union all
     (select p.provider_reference from billing.refund r join billing.payment p on p.id = r.payment_id
-     where r.status = 'pending' and r.unanswered order by r.next_lookup_at limit 1)
+     where p.provider = ${provider} and r.status = 'pending' and r.unanswered order by r.next_lookup_at limit 1)
     limit 1`.execute(db)
   return found.rows[0]?.reference
 }

@@ -7,8 +7,9 @@ import type { BillingApp, BillingDb } from './app.ts'
  */
 const places: readonly Place[] = [
   { table: 'billing.payment_method', keys: ['id'], word: 'payment_method' },
+  { table: 'billing.card_to_delete', keys: ['payment_method_id'], word: 'payment_method' },
   { table: 'billing.account_contact', keys: ['account_id'], word: 'account_contact' },
-  { table: 'billing.webhook', keys: ['event_id'], word: 'webhook' },
+  { table: 'billing.webhook', keys: ['provider', 'event_id'], word: 'webhook' },
   { table: 'platform.idempotency_key', keys: ['scope', 'key'], word: 'answer' },
   { table: 'platform.secret', keys: ['name'], word: 'secret' },
 ]

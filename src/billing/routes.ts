@@ -4,6 +4,7 @@ import type { BillingApp } from './app.ts'
 import { eventRoutes } from './events/event-routes.ts'
 import { invoiceRoutes } from './invoices/invoice-routes.ts'
 import { subscriptionRoutes } from './lifecycle/lifecycle-routes.ts'
+import { setupRoutes } from './lifecycle/setup-routes.ts'
 import { planRoutes } from './plans/plan-routes.ts'
 import { refundRoutes } from './refunds/refund-routes.ts'
 import { webhookRoutes } from './webhooks/webhook-routes.ts'
@@ -15,6 +16,7 @@ export function billingRoutes(http: Http, app: BillingApp): void {
   planRoutes(http, app)
   invoiceRoutes(http, app)
   refundRoutes(http, app)
+  setupRoutes(http, app)
   subscriptionRoutes(http, app)
   webhookRoutes(http, app)
 }

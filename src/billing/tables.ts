@@ -57,16 +57,36 @@ export type BillingTables = SharedTables & {
     id: string
     account_id: string
     subscription_id: string
+    provider: string
     purpose: 'first' | 'trial' | 'replacement'
     state: 'pending' | 'kept' | 'dropped'
     sealed: Buffer | null
     exchanged: boolean
+    issued: Generated<boolean>
+    key_hash: Buffer | null
     brand: string | null
     last4: string | null
     expires: string | null
     plan_id: string | null
     failure: string | null
     next_lookup_at: Date | null
+    created_at: Date
+  }
+  'billing.card_to_delete': {
+    payment_method_id: string
+    account_id: string
+    provider: string
+    sealed: Buffer
+    key_hash: Buffer | null
+    tries: Generated<number>
+    created_at: Date
+    next_try_at: Date
+  }
+  'billing.setup': {
+    id: string
+    account_id: string
+    provider: string
+    customer_key: string | null
     created_at: Date
   }
   'billing.seller_logo': { sha256: string; content: Buffer }
@@ -107,6 +127,7 @@ export type BillingTables = SharedTables & {
     subscription_id: string
     account_id: string
     payment_method_id: string
+    provider: string
     amount: bigint
     currency: Currency
     status: 'sending' | 'unknown' | 'succeeded' | 'failed'
@@ -195,6 +216,7 @@ export type BillingTables = SharedTables & {
     data: unknown
   }
   'billing.webhook': {
+    provider: string
     event_id: string
     body_hash: Buffer
     sealed: Buffer | null

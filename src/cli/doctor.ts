@@ -51,7 +51,7 @@ async function examine(tell: Tell): Promise<void> {
       tell(
         'keys',
         'ok',
-        `VAULT_KEYS open what this database holds; ${config.webhookSecrets.length || 1} webhook secrets`,
+        `VAULT_KEYS open what this database holds; ${config.provider.webhookSecrets.length || 1} webhook secrets`,
       )
       await lookAtService(app, tell)
     } finally {
@@ -316,14 +316,16 @@ async function lookAtRights(client: pg.Client, config: Config, tell: Tell): Prom
 }
 
 async function lookAtService(app: App, tell: Tell): Promise<void> {
-  const startedAt = performance.now()
-  const answer = await app.billing.provider.findPayment('doctor-probe')
-  const ms = Math.round(performance.now() - startedAt)
-  if (answer.kind === 'unknown')
-    tell('provider', 'fault', `${app.config.provider.name} gives no clear answer; check its address and key`)
-  else tell('provider', 'ok', `${app.config.provider.name} answers in ${ms} ms`)
+  for (const { name, findPayment } of app.billing.providers.all) {
+    const startedAt = performance.now()
+    const answer = await findPayment('doctor-probe')
+    const ms = Math.round(performance.now() - startedAt)
+    if (answer.kind === 'unknown' || answer.kind === 'credentials_refused')
+      tell('provider', 'fault', `${name} gives no clear answer; check its address and key`)
+    else tell('provider', 'ok', `${name} answers in ${ms} ms`)
+  }
 
-  const stop = await findChargingStop(app.billing.db, app.config.provider.name)
+  const stop = await findChargingStop(app.billing.db)
   if (stop)
     tell('charging', 'fault', `is stopped (${stop.cause}); look why, then \`rankledger db resume-charging\``)
   const { workers, dead } = await queueVitals(app.billing.db)

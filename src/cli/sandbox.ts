@@ -49,7 +49,8 @@ every process of the same database finds by itself. --as has it speak another pr
           onError: (error) => log.warn('database.lost', { error }),
         })
         const clock = await movableClock(pool)
-        const [secret = keepSecret(config.dataDir, 'webhook-secret', () => '')] = config.webhookSecrets
+        const [secret = keepSecret(config.dataDir, 'webhook-secret', () => '')] =
+          config.provider.webhookSecrets
         const key = await readSecretKey(pool)
         secrets.add(key)
         const provider = await openSandbox({

@@ -41,12 +41,13 @@ export function openMetrics() {
     providerCircuit: new Gauge({
       name: 'rankledger_provider_circuit',
       help: 'The circuit to the payment provider: 0 closed, 1 half open, 2 open',
+      labelNames: ['provider'] as const,
       registers,
     }),
     providerCalls: new Gauge({
       name: 'rankledger_provider_calls',
       help: 'Calls to the payment provider, in flight and waiting for a place',
-      labelNames: ['state'] as const,
+      labelNames: ['provider', 'state'] as const,
       registers,
     }),
     alarms: new Gauge({

@@ -2,6 +2,7 @@ import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
 import { findChargingStop, stopForCredentials } from '../../src/billing/charging-stop.ts'
 import { nextDue, runDue } from '../../src/billing/due.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
+import { type Providers, providersOf } from '../../src/billing/providers/providers.ts'
 import { openStopSwitch, stoppableProvider } from '../../src/billing/providers/stoppable-provider.ts'
 import { billingRoutes } from '../../src/billing/routes.ts'
 import { openAccess, type Scope, scopes } from '../../src/platform/access/access.ts'
@@ -31,6 +32,8 @@ export async function openBillingWorld(
     now?: string | Date
     terms?: Partial<BillingTerms>
     stoppable?: boolean
+    /** Where cards may have been stored before. */
+    others?: readonly Script[]
     /** A database that is there already, and the provider that it dealt with. */
     on?: { url: string; script: Script }
   } = {},
@@ -45,9 +48,15 @@ export async function openBillingWorld(
     },
   })
   const script = options.on?.script ?? scriptedProvider()
-  script.setting.now = () => now
-  const plain = billingOn(pool, clock, script.provider, options.terms, script.vaultKey)
-  const app: BillingApp = options.stoppable ? { ...plain, provider: stoppable(plain) } : plain
+  for (const one of [script, ...(options.others ?? [])]) one.setting.now = () => now
+  const plain = billingOn(
+    pool,
+    clock,
+    [script.provider, ...(options.others ?? []).map(({ provider }) => provider)],
+    options.terms,
+    script.vaultKey,
+  )
+  const app: BillingApp = options.stoppable ? { ...plain, providers: stoppable(plain) } : plain
   await seedPlans(app)
   const faults: unknown[] = []
   const http = buildHttp({
@@ -103,6 +112,13 @@ export async function openBillingWorld(
     }
   }
 
+  /** A notification, byte for byte, with its signature. */
+  async function deliver(path: string, payload: Buffer, headers: Record<string, string>): Promise<Reply> {
+    const answer = await http.inject({ method: 'POST', url: `/api/billing${path}`, headers, payload })
+    const parsed = JSON.parse(answer.body)
+    return { status: answer.statusCode, body: parsed, data: parsed.data, text: answer.body, headers: {} }
+  }
+
   /** Turns the clock by way of every due instant, as the sandbox's mover does. */
   async function advanceTo(instant: string | Date): Promise<void> {
     const target = new Date(instant)
@@ -122,6 +138,7 @@ export async function openBillingWorld(
     faults,
     makeToken,
     ask,
+    deliver,
     get: (path: string, more?: { token?: string }) => ask('GET', path, undefined, more),
     post: (path: string, body: object, more?: { key?: string; token?: string }) =>
       ask('POST', path, body, more),
@@ -191,10 +208,14 @@ export async function openBillingWorld(
   }
 }
 
-function stoppable({ db, provider, clock }: BillingApp): BillingApp['provider'] {
-  const stop = openStopSwitch({
-    isStopped: async () => (await findChargingStop(db, provider.name)) !== undefined,
-    onCredentialsRefused: () => stopForCredentials(db, provider.name, clock()),
+function stoppable({ db, providers, clock }: BillingApp): Providers {
+  const [forNew, ...others] = providers.all.map((provider) => {
+    const { name } = provider
+    const stop = openStopSwitch({
+      isStopped: async () => (await findChargingStop(db, name)) !== undefined,
+      onCredentialsRefused: () => stopForCredentials(db, name, clock()),
+    })
+    return stoppableProvider(provider, stop)
   })
-  return stoppableProvider(provider, stop)
+  return providersOf([forNew!, ...others], async () => {})
 }

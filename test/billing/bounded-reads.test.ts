@@ -12,7 +12,7 @@ import type { Clock } from '../../src/platform/clock.ts'
 import { openPool } from '../../src/platform/database/db.ts'
 import { lowestId } from '../../src/platform/id.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
-import { billingOn } from './scripted-billing.ts'
+import { billingOn, onlyProvider } from './scripted-billing.ts'
 import { scriptedProvider } from './scripted-provider.ts'
 
 let url: string
@@ -74,9 +74,9 @@ async function store(): Promise<void> {
     values,
   )
   await pool.query(
-    `insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id,
+    `insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id, provider,
        amount, currency, status, created_at, settled_at)
-     select pay, pay, 1, inv, sub, sub, 'pm', 9900, 'KRW', 'succeeded', at, at from ${given}`,
+     select pay, pay, 1, inv, sub, sub, 'pm', 'scripted', 9900, 'KRW', 'succeeded', at, at from ${given}`,
     values,
   )
   // And as many retries to come.
@@ -166,14 +166,14 @@ test('a day of the book is compared by reading that day, wherever it lies', asyn
 test('what may still have changed at a provider that cannot tell is read page by page from its oldest day on', async () => {
   const unable = {
     ...app,
-    provider: {
-      ...app.provider,
+    providers: onlyProvider({
+      ...app.providers.forNew,
       listChanges: null,
       // The first of them is enough.
       findPayment: async (reference: string) => {
         throw new Error(reference)
       },
-    },
+    }),
   }
   const oldest = stored - 400 * 24
   const reference = `${lowestId('pay_', day(oldest))}${String(oldest).padStart(16, '0')}`
@@ -205,9 +205,9 @@ test('a few refunds whose hour has come are taken up, however many wait before a
 
 test('one attempt in doubt is found among ten thousand that were never sent, and a few of those among all of them', async () => {
   await pool.query(
-    `insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id,
+    `insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id, provider,
        amount, currency, status, created_at, sent_at, next_lookup_at)
-     select p.id || 'u', p.id || 'u', 2, p.invoice_id, p.subscription_id, p.account_id, 'pm', 9900, 'KRW', 'sending', p.created_at,
+     select p.id || 'u', p.id || 'u', 2, p.invoice_id, p.subscription_id, p.account_id, 'pm', 'scripted', 9900, 'KRW', 'sending', p.created_at,
        case when n = 5000 then now() end, now() - n * interval '1 second'
      from (select *, row_number() over (order by id) as n from billing.payment where status = 'succeeded') p`,
   )

@@ -285,7 +285,7 @@ describe('the commands themselves', () => {
     const sealed = await world.query<{ place: string; sealed: Buffer }>(
       `select 'payment_method:' || id as place, sealed from billing.payment_method
        union all select 'account_contact:' || account_id, sealed from billing.account_contact
-       union all select 'webhook:' || event_id, sealed from billing.webhook
+       union all select 'webhook:' || provider || ' ' || event_id, sealed from billing.webhook
        union all select 'secret:' || name, sealed from platform.secret`,
     )
     const opened = sealed.map(({ place, sealed }) => vault.open(sealed, place))

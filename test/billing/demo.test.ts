@@ -68,7 +68,7 @@ test('it refuses to touch real money', async () => {
     VAULT_KEYS: `1:${Buffer.alloc(32).toString('base64')}`,
     WEBHOOK_SECRETS: `whsec_${Buffer.alloc(32).toString('base64')}`,
     PAYMENT_PROVIDER: 'stripe',
-    PROVIDER_SECRET_KEY: 'unknown_kind_of_key',
+    PROVIDER_SECRET_KEY: 'sk_live_abc',
     SELLER_NAME: 'Example Ltd',
   }
   const { code, error } = await runCommand(demo, [], live)

@@ -119,9 +119,10 @@ describe('erasing an account', () => {
     await world.app.db
       .insertInto('billing.webhook')
       .values({
+        provider: 'scripted',
         event_id: 'evt_1',
         body_hash: Buffer.from('x'),
-        sealed: world.app.vault.seal(JSON.stringify(planted), 'webhook:evt_1'),
+        sealed: world.app.vault.seal(JSON.stringify(planted), 'webhook:scripted evt_1'),
         type: 'payment.paid',
         claim: 'paid',
         reference: (

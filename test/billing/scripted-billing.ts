@@ -2,25 +2,30 @@ import { randomBytes } from 'node:crypto'
 import type pg from 'pg'
 import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
 import type { Provider } from '../../src/billing/providers/port.ts'
+import { type Providers, providersOf } from '../../src/billing/providers/providers.ts'
 import type { BillingTables } from '../../src/billing/tables.ts'
+import { raiseAlarm } from '../../src/platform/alarm.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { openDb } from '../../src/platform/database/db.ts'
 import { openVault } from '../../src/platform/vault/vault.ts'
 
-/** Billing on a database, with a clock and a provider that a test holds in its hands. */
+/** Billing on a database, with a clock and providers that a test holds in its hands; new cards go to the first. */
 export function billingOn(
   pool: pg.Pool,
   clock: Clock,
-  provider: Provider,
+  provider: Provider | readonly [Provider, ...Provider[]],
   terms: Partial<BillingTerms> = {},
   vaultKey: Buffer = randomBytes(32),
 ): BillingApp {
   const key = { version: 1, key: vaultKey }
+  const db = openDb<BillingTables>(pool)
   return {
-    db: openDb<BillingTables>(pool),
+    db,
     pool,
     clock,
-    provider,
+    providers: providersOf('name' in provider ? [provider] : provider, async (name) =>
+      raiseAlarm(db, { kind: 'provider_missing', subject: name, note: 'Set its keys.' }, clock()),
+    ),
     vault: openVault([key]),
     quietVault: openVault([key]),
     fingerprintKey: randomBytes(32),
@@ -35,9 +40,14 @@ export function billingOn(
       catchUpPeriods: 1,
       answerWithinMs: 15_000,
       providerTimeoutMs: 3_000,
-      webhookSecrets: [],
+      webhookSecrets: {},
       hintSecret: undefined,
       ...terms,
     },
   }
+}
+
+/** One provider and no other. */
+export function onlyProvider(provider: Provider): Providers {
+  return providersOf([provider], async () => {})
 }

@@ -10,6 +10,7 @@ import type {
   ProviderPayment,
   RefundOutcome,
   RefundRequest,
+  SetUpRequest,
 } from '../../src/billing/providers/port.ts'
 
 /** What the provider does with the next call instead of what it would do. */
@@ -57,7 +58,7 @@ type Record_ = {
  * A provider with a book of its own that does as it is told: its calls can be answered by script, held up, or watched.
  * Like a real one it acts once per key, whatever happens to its answers.
  */
-export function scriptedProvider(setting: { now?: () => Date } = {}) {
+export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scripted') {
   const now = () => (setting.now ?? (() => new Date()))()
   const book = new Map<string, Record_>()
   const charges: ChargePlay[] = []
@@ -72,6 +73,8 @@ export function scriptedProvider(setting: { now?: () => Date } = {}) {
   }
   const state = { silent: false, live: 0, credentialsRefused: false }
   const card = { brand: 'test', last4: '4242', expires: '12/2030' }
+  const setups: SetUpRequest[] = []
+  const forgotten: string[] = []
   const calls = { charge: 0, findPayment: 0, refund: 0, mostRefundsAtOnce: 0 }
 
   function look(reference: string): PaymentLookup {
@@ -82,13 +85,14 @@ export function scriptedProvider(setting: { now?: () => Date } = {}) {
   }
 
   const provider: Provider = {
-    name: 'scripted',
+    name,
     guards: {
       keyWindowMs: 86_400_000,
       lookup: 'immediate',
       expectedRemainder: true,
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
+      anyCustomer: true,
     },
 
     async charge(request): Promise<ChargeOutcome> {
@@ -174,8 +178,21 @@ export function scriptedProvider(setting: { now?: () => Date } = {}) {
     },
     // It cannot tell what changed, so whatever may have is looked up.
     cancelPayment: async () => ({ kind: 'unknown' }),
-    forget: async () => ({ kind: 'done' }),
-    setUp: async () => ({ kind: 'unknown' }),
+    forget: async (billingKey) => {
+      if (state.silent) return { kind: 'unknown' }
+      forgotten.push(billingKey)
+      return { kind: 'done' }
+    },
+    setUp: async (request) => {
+      setups.push(request)
+      if (state.silent) return { kind: 'unknown' }
+      const customerKey = request.customerKey ?? `cus_${name}_${setups.length}`
+      return {
+        kind: 'done',
+        customerKey,
+        client: { customer_key: customerKey, secret: `secret_${setups.length}` },
+      }
+    },
     check: async () => [],
     listChanges: null,
     verifyWebhook: () => undefined,
@@ -188,6 +205,10 @@ export function scriptedProvider(setting: { now?: () => Date } = {}) {
     /** For every world that opens on it, because a restored database is opened with the keys that sealed it. */
     vaultKey: randomBytes(32),
     provider,
+    /** What setups were asked for. */
+    setups,
+    /** The cards it was asked to delete. */
+    forgotten,
     book,
     hooks,
     calls,

@@ -159,7 +159,7 @@ describe('at the door', () => {
       )[0]!
     const { sealed, hash } = await read()
     expect(sealed.includes('pay_sealed')).toBe(false)
-    expect(world.app.billing.quietVault.open(sealed, `webhook:${id}`)).toBe(raw.toString())
+    expect(world.app.billing.quietVault.open(sealed, `webhook:sandbox ${id}`)).toBe(raw.toString())
     await world.advanceBy('P89D')
     await eraseOldBodies(world.app.billing.db, world.app.clock())
     expect((await read()).sealed).not.toBeNull()
@@ -184,7 +184,7 @@ describe('what becomes of them', () => {
   let http: Http
   let answered: Answered[]
   beforeEach(async () => {
-    world = await openBillingWorld({ terms: { webhookSecrets: [newest], hintSecret } })
+    world = await openBillingWorld({ terms: { webhookSecrets: { scripted: [newest] }, hintSecret } })
     world.script.provider.verifyWebhook = verifyStandardWebhook
     world.script.provider.readWebhook = (body) => {
       const { type, reference, live } = body as { type: string; reference: string; live?: boolean }
@@ -332,6 +332,7 @@ describe('what becomes of them', () => {
     const event = (eventId: string) => ({
       eventId,
       bodyHash: Buffer.alloc(32),
+      provider: 'scripted',
       sealed: Buffer.alloc(40),
       type: 'payment.paid',
       claim: 'paid' as const,

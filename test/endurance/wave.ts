@@ -202,8 +202,8 @@ async function probe(fleet: Fleet, provider: Provider, ask: Asker, n: number, la
       await sleep(4_000)
       const event = `evt_${n}_${randomUUID()}`
       await fleet.db.query(
-        `insert into billing.webhook (event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
-         select $1, '\\x00', 'payment.updated', 'changed', provider_reference, 'waiting', now(), now()
+        `insert into billing.webhook (provider, event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
+         select provider, $1, '\\x00', 'payment.updated', 'changed', provider_reference, 'waiting', now(), now()
          from billing.payment where account_id = $2`,
         [event, paying],
       )

@@ -119,7 +119,7 @@ export const headerWounds: Readonly<Record<string, Wound>> = {
 
 // The routes whose retries are safe; others have no use for the header.
 const onceRoutes = new Set(
-  ['subscribe', 'cancel', 'resume', 'refund', 'trial', 'payment-method'].map(
+  ['subscribe', 'cancel', 'resume', 'refund', 'trial', 'payment-method', 'setup'].map(
     (name) => `/api/billing/${name}`,
   ),
 )

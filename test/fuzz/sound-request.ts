@@ -128,21 +128,24 @@ type Maker = {
   readonly workspace: string
 }
 
+/** A signed notification; half of their ids were used before. */
+function notification(draft: Draft, { random, scene, k }: Maker): void {
+  const body = Buffer.from(
+    JSON.stringify({
+      type: random.pick(['payment.paid', 'payment.declined', 'payment.refunded', 'weather.changed']),
+      timestamp: '2030-01-15T12:00:00.000Z',
+      data: { reference: random.pick(scene.ids('rl_')) },
+    }),
+  )
+  const id = `evt_fuzz_${random.chance(0.5) ? k : random.between(0, 50)}`
+  draft.headers.push(...Object.entries(signStandardWebhook(scene.webhookSecret, id, body, new Date())))
+  setBody(draft, body)
+}
+
 /** What signs for itself cannot be made from a schema alone. */
 const recipes: Readonly<Record<string, (draft: Draft, maker: Maker) => void>> = {
-  '/api/billing/webhook'(draft, { random, scene, k }) {
-    const body = Buffer.from(
-      JSON.stringify({
-        type: random.pick(['payment.paid', 'payment.declined', 'payment.refunded', 'weather.changed']),
-        timestamp: '2030-01-15T12:00:00.000Z',
-        data: { reference: random.pick(scene.ids('rl_')) },
-      }),
-    )
-    // Half of the ids were used before.
-    const id = `evt_fuzz_${random.chance(0.5) ? k : random.between(0, 50)}`
-    draft.headers.push(...Object.entries(signStandardWebhook(scene.webhookSecret, id, body, new Date())))
-    setBody(draft, body)
-  },
+  '/api/billing/webhook': notification,
+  '/api/billing/webhook/{provider}': notification,
   '/api/billing/hints/{secret}'(draft, { random, scene }) {
     setBody(draft, Buffer.from(JSON.stringify({ data: { orderId: random.pick(scene.ids('rl_')) } })))
   },
@@ -206,6 +209,7 @@ const known =
     random.pick(scene.ids(prefix))
 
 const byName: Readonly<Record<string, (maker: Maker) => unknown>> = {
+  provider: () => 'sandbox',
   account_id: ({ random, scene, k }) => (random.chance(0.6) ? random.pick(scene.accounts) : `acct-new-${k}`),
   workspace_id: ({ workspace }) => workspace,
   // What others subscribe to stays on offer: plans that are written are plans of the fuzzer's own.

@@ -27,6 +27,7 @@ const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'w
   model_id: 'installation',
   token_id: 'installation',
   job_id: 'installation',
+  provider: 'installation',
   keyword: 'word',
   keywords: 'word',
   q: 'word',
@@ -34,7 +35,13 @@ const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'w
 }
 
 /** Routes without a token; they know no tenant, and a new one has to be thought about. */
-const openRoutes = ['GET /healthz', 'GET /readyz', 'GET /metrics', 'POST /api/billing/webhook']
+const openRoutes = [
+  'GET /healthz',
+  'GET /readyz',
+  'GET /metrics',
+  'POST /api/billing/webhook',
+  'POST /api/billing/webhook/{provider}',
+]
 
 type Tenant = {
   readonly token: string

@@ -15,7 +15,7 @@ import { insertToken } from '../../src/platform/access/token-rows.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { openDb, openPool } from '../../src/platform/database/db.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
-import { billingOn } from '../billing/scripted-billing.ts'
+import { billingOn, onlyProvider } from '../billing/scripted-billing.ts'
 import { scriptedProvider } from '../billing/scripted-provider.ts'
 import type { Sides } from './run-order.ts'
 import { openSide, type Side } from './stepper.ts'
@@ -206,7 +206,7 @@ async function openActor(base: BillingApp, side: Side): Promise<Actor> {
     ...base,
     db: openDb<BillingTables>(side.pool),
     pool: side.pool,
-    provider: steppedProvider(base.provider, side),
+    providers: onlyProvider(steppedProvider(base.providers.forNew, side)),
   }
   const http = buildHttp({
     // Who asks and how often is decided beside the steps: other pairs are about that.
@@ -245,15 +245,17 @@ function steppedProvider(provider: Provider, side: Side): Provider {
 }
 
 function silentOnLookup(app: BillingApp): BillingApp {
-  return { ...app, provider: { ...app.provider, findPayment: async () => ({ kind: 'unknown' }) } }
+  const silent: Provider = { ...app.providers.forNew, findPayment: async () => ({ kind: 'unknown' }) }
+  return { ...app, providers: onlyProvider(silent) }
 }
 
 export function webhookOf(app: BillingApp, eventId: string, reference: string, type: string) {
   const claim = type === 'payment.paid' ? ('paid' as const) : ('changed' as const)
   return {
+    provider: 'scripted',
     eventId,
     bodyHash: Buffer.from(eventId),
-    sealed: app.vault.seal('{}', `webhook:${eventId}`),
+    sealed: app.vault.seal('{}', `webhook:scripted ${eventId}`),
     type,
     claim,
     reference,

@@ -46,9 +46,9 @@ test('what an operator asks is answered by a number', async () => {
     `insert into billing.charging_stop (provider, stopped_at, cause) values ('sandbox', now(), 'test')`,
   )
   await world.query(
-    `insert into billing.webhook (event_id, body_hash, type, reference, status, received_at, next_lookup_at)
-     values ('evt_late', '', 'x', 'none', 'waiting', now() - interval '1 hour', now() + interval '1 hour'),
-            ('evt_bad', '', 'x', 'none', 'failed', now(), now())`,
+    `insert into billing.webhook (provider, event_id, body_hash, type, reference, status, received_at, next_lookup_at)
+     values ('sandbox', 'evt_late', '', 'x', 'none', 'waiting', now() - interval '1 hour', now() + interval '1 hour'),
+            ('sandbox', 'evt_bad', '', 'x', 'none', 'failed', now(), now())`,
   )
   expect(await sampled('rankledger_unmatched_payments{currency="KRW"}')).toBe(1)
   expect(await sampled('rankledger_unmatched_amount{currency="KRW"}')).toBe(29_000)

@@ -93,8 +93,8 @@ test('dead jobs are discarded, unknown charges and waiting webhooks listed', asy
   expect(await world.query('select 1 from graphile_worker._private_jobs')).toEqual([])
 
   await world.query(
-    `insert into billing.webhook (event_id, body_hash, type, reference, status, received_at, next_lookup_at)
-     values ('evt_late', '', 'payment.paid', 'none', 'waiting', now(), now())`,
+    `insert into billing.webhook (provider, event_id, body_hash, type, reference, status, received_at, next_lookup_at)
+     values ('sandbox', 'evt_late', '', 'payment.paid', 'none', 'waiting', now(), now())`,
   )
   expect(JSON.parse((await run('webhooks', '--json')).output).webhooks).toEqual([
     expect.objectContaining({ event_id: 'evt_late', status: 'waiting' }),

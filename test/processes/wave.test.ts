@@ -82,8 +82,8 @@ test('in a wave of renewals a lost answer, a refund, a cancellation and a notifi
     canceled,
   ])
   await world.query(
-    `insert into billing.webhook (event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
-     select 'evt_1', '\\x00', 'payment.updated', 'changed', p.provider_reference, 'waiting', now(), now()
+    `insert into billing.webhook (provider, event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
+     select p.provider, 'evt_1', '\\x00', 'payment.updated', 'changed', p.provider_reference, 'waiting', now(), now()
      from billing.payment p where p.account_id = 'notified'`,
   )
 

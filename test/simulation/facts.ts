@@ -249,7 +249,7 @@ async function readSealed({ query, vaultKeys }: Evidence): Promise<Sealed[]> {
   const rows = await query<{ row: string; sealed: Buffer; account_id: string | null; at: Date | null }>(
     `select 'payment_method:' || id as row, sealed, account_id, created_at as at from billing.payment_method
      union all select 'account_contact:' || account_id, sealed, account_id, updated_at from billing.account_contact
-     union all select 'webhook:' || event_id, w.sealed, p.account_id, received_at
+     union all select 'webhook:' || w.provider || ' ' || event_id, w.sealed, p.account_id, received_at
        from billing.webhook w left join billing.payment p on p.provider_reference = w.reference
      union all select 'answer:' || scope || ' ' || encode(key, 'hex'), sealed, coalesce(s.account_id, r.account_id), k.created_at
        from platform.idempotency_key k

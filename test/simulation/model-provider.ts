@@ -354,6 +354,7 @@ export function openModelProvider(setting: {
       expectedRemainder: true,
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
+      anyCustomer: true,
     },
     charge: counted(charge),
     findPayment: counted(findPayment),

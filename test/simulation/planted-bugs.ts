@@ -57,8 +57,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the sweep finds only what service time makes due',
     file: 'src/billing/payments/payment-rows.ts',
-    from: 'and next_lookup_at <= statement_timestamp()\n          order by',
-    to: 'and false\n          order by',
+    from: 'and next_lookup_at <= statement_timestamp() ${elsewhere}',
+    to: 'and false',
   },
   {
     name: 'a request changes a subscription without its lock',
@@ -207,7 +207,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card that did not pay stays pending',
     file: 'src/billing/collection/settle-payments.ts',
-    from: 'if (locked.methodPending) await dropMethod(tx, locked.methodId, code)',
+    from: 'if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)',
     to: '',
   },
   {
@@ -517,7 +517,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what waits for a silent provider is not woken',
     file: 'src/billing/probe-provider.ts',
-    from: "? 0 : wakeUnsettled(app.db, 'unanswered')",
+    from: "? 0 : wakeUnsettled(app.db, 'unanswered', name)",
     to: '? 0 : 1',
     story: 'test/billing/silence.test.ts',
   },
@@ -640,14 +640,14 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what can still change is looked for from the first day on',
     file: 'src/billing/reconciliation/reconcile-payments.ts',
-    from: "stoppedAt?.paymentId ?? lowestId('pay_', oldest)",
-    to: "stoppedAt?.paymentId ?? ''",
+    from: "after ?? lowestId('pay_', oldest)",
+    to: "after ?? ''",
     story: 'test/billing/bounded-reads.test.ts',
   },
   {
     name: 'waits do not end when the provider answers again',
     file: 'src/billing/probe-provider.ts',
-    from: "? 0 : wakeUnsettled(app.db, 'unanswered')",
+    from: "? 0 : wakeUnsettled(app.db, 'unanswered', name)",
     to: '? 0 : 0',
   },
   {
@@ -683,14 +683,14 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'lookups go on after the signal',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: 'stopping: app.stopping,\n    claim: (limit) =>',
-    to: 'claim: (limit) =>',
+    from: 'stopping: app.stopping,\n    claim: (limit) =>\n      leaseAttempts(app.db, {',
+    to: 'claim: (limit) =>\n      leaseAttempts(app.db, {',
   },
   {
     name: 'first sends go on after the signal',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: 'stopping: app.stopping,\n    claim: async (limit) =>',
-    to: 'claim: async (limit) =>',
+    from: 'stopping: app.stopping,\n    claim: (limit) =>\n      leaseAttempts(\n',
+    to: 'claim: (limit) =>\n      leaseAttempts(\n',
   },
   {
     name: 'a restored database takes over a payment of another amount',
@@ -778,8 +778,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'comparing books is silent about unmatched money',
     file: 'src/billing/reconciliation/reconcile-payments.ts',
-    from: 'differences: [...differences, ...(await unmatchedOf(app))] }',
-    to: 'differences: [...differences, ...(await unmatchedOf(app)).slice(9)] }',
+    from: 'differences: [...found.differences, ...(await unmatchedOf(app))] }',
+    to: 'differences: [...found.differences, ...(await unmatchedOf(app)).slice(9)] }',
     story: 'test/billing/unmatched.test.ts',
   },
   {
@@ -795,5 +795,61 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: 'if (wonNow) await refundUnmatched(tx, now, payment.id)',
     to: 'if (wonNow && !payment.unmatched) await refundUnmatched(tx, now, payment.id)',
     story: 'test/billing/unmatched.test.ts',
+  },
+  {
+    name: 'a refund is asked of the provider of new cards',
+    file: 'src/billing/refunds/send-refund.ts',
+    from: 'await app.providers.named(refund.provider).refund({',
+    to: 'await app.providers.forNew.refund({',
+    story: 'test/billing/houses.test.ts',
+  },
+  {
+    name: 'a renewal is charged at the provider of new cards',
+    file: 'src/billing/payments/charge-payment.ts',
+    from: 'const provider = app.providers.named(attempt.provider)',
+    to: 'const provider = app.providers.forNew',
+    story: 'test/billing/houses.test.ts',
+  },
+  {
+    name: 'a provider without keys refuses the card',
+    file: 'src/billing/providers/absent-provider.ts',
+    from: 'charge: answering(notSent),',
+    to: "charge: answering({ kind: 'refused', code: 'provider_error' } as const),",
+    story: 'test/billing/houses.test.ts',
+  },
+  {
+    name: 'the answer of one provider wakes what waits for another',
+    file: 'src/billing/wake-unsettled.ts',
+    from: 'sql`and provider = ${provider}`',
+    to: 'sql``',
+    story: 'test/billing/houses.test.ts',
+  },
+  {
+    name: 'an event of one provider hides that of another',
+    file: 'src/billing/webhooks/receive-webhook.ts',
+    from: 'provider: provider.name,\n    eventId,',
+    to: 'provider: app.providers.forNew.name,\n    eventId,',
+    story: 'test/billing/houses.test.ts',
+  },
+  {
+    name: 'a customer key is taken from anybody',
+    file: 'src/billing/lifecycle/set-up-card.ts',
+    from: "if ('billingKey' in given || guards.anyCustomer) return",
+    to: "if ('billingKey' in given || guards) return",
+    story: 'test/billing/setup.test.ts',
+  },
+  {
+    name: 'a card is deleted while its charge is in doubt',
+    file: 'src/billing/collection/delete-cards.ts',
+    from: 'if (card.awaited)',
+    to: 'if (card.awaited && card.inUse)',
+    story: 'test/billing/delete-cards.test.ts',
+  },
+  {
+    name: 'a card that somebody else uses is deleted',
+    file: 'src/billing/collection/delete-cards.ts',
+    from: 'if (card.inUse) return',
+    to: 'if (card.inUse && card.awaited) return',
+    story: 'test/billing/delete-cards.test.ts',
   },
 ]

@@ -144,16 +144,17 @@ export async function openStage(serverUrl: string): Promise<Stage> {
     }
     const pool = boundaries.poolOf(process)
     const vault = followedVault(() => service.vaultKeys)
+    const followedProvider = followed(() => stoppableProvider(scene!.provider, stopSwitch(pool, clock)))
     const billing: BillingApp = {
       db: openDb<BillingTables>(pool),
       pool,
       clock,
-      provider: followed(() => stoppableProvider(scene!.provider, stopSwitch(pool, clock))),
+      providers: { forNew: followedProvider, all: [followedProvider], named: () => followedProvider },
       vault: watchfulVault(vault, output.secrets),
       quietVault: vault,
       fingerprintKey,
       fence: async () => {},
-      terms: { ...terms, webhookSecrets: [webhookSecret] },
+      terms: { ...terms, webhookSecrets: { model: [webhookSecret] } },
     }
     const http = buildHttp({
       // A token is remembered for a few real seconds; asking every time keeps real time out of the order of statements.

@@ -50,6 +50,7 @@ export async function openAttempt(
       subscription_id: invoice.subscription_id,
       account_id: invoice.account_id,
       payment_method_id: method.methodId,
+      provider: method.provider,
       amount: invoice.amount_due,
       currency: invoice.currency,
       status: 'sending',
@@ -70,6 +71,7 @@ export async function openAttempt(
   return {
     paymentId,
     reference,
+    provider: method.provider,
     invoiceId,
     subscriptionId: invoice.subscription_id,
     accountId: invoice.account_id,

@@ -29,20 +29,22 @@ export async function resolveOpenPayments(app: BillingApp): Promise<number> {
 
 /**
  * Sends attempts of which nothing has left us so far, because the provider could not be reached or charging was
- * stopped. While that is still so, a few of them find it out and the rest is left alone.
+ * stopped. While that is still so at a provider, a few of them find it out and the rest is left alone.
  */
 export async function sendUnsentPayments(app: BillingApp): Promise<number> {
-  let isHeldUp = false
+  const heldUp = new Set<string>()
   return keepBusy({
     most: mostInHand,
     stopping: app.stopping,
-    claim: async (limit) =>
-      isHeldUp
-        ? 'over'
-        : leaseAttempts(app.db, { dueBy: app.clock(), limit, sent: false }, sendingLeaseMs(app.terms)),
+    claim: (limit) =>
+      leaseAttempts(
+        app.db,
+        { dueBy: app.clock(), limit, sent: false, notAt: [...heldUp] },
+        sendingLeaseMs(app.terms),
+      ),
     work: (attempt) =>
       workIsolated(app, 'payments', attempt.paymentId, async () => {
-        if (!(await sendUnsent(app, attempt, app.clock()))) isHeldUp = true
+        if (!(await sendUnsent(app, attempt, app.clock()))) heldUp.add(attempt.provider)
       }),
   })
 }
@@ -64,7 +66,8 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
     return
   }
 
-  const lookup = await app.provider.findPayment(attempt.reference)
+  const provider = app.providers.named(attempt.provider)
+  const lookup = await provider.findPayment(attempt.reference)
   if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
 
   const doubt = {
@@ -72,7 +75,7 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
     notFoundCount: attempt.notFoundCount,
     notFoundSince: attempt.notFoundSince,
   }
-  const verdict = verdictOfNotFound(doubt, now, app.provider.guards.keyWindowMs)
+  const verdict = verdictOfNotFound(doubt, now, provider.guards.keyWindowMs)
   switch (verdict.kind) {
     case 'never_arrived':
       return settle(app, attempt, { kind: 'failed', code: 'never_arrived' })
@@ -83,7 +86,7 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
       })
     case 'resend':
       if (attempt.invoiceOpen) return resend(app, attempt)
-      return wait(app, attempt, { lookupBy: nextCheck(attempt.sentAt, now, app.provider.guards.keyWindowMs) })
+      return wait(app, attempt, { lookupBy: nextCheck(attempt.sentAt, now, provider.guards.keyWindowMs) })
   }
 }
 
@@ -114,7 +117,7 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   }
 
   // The provider may keep a record of what it declined.
-  const lookup = await app.provider.findPayment(attempt.reference)
+  const lookup = await app.providers.named(attempt.provider).findPayment(attempt.reference)
   if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
   const { code } = answer
   const before = attempt.resendDeclines?.code === code ? attempt.resendDeclines : null
@@ -145,5 +148,5 @@ const longSilence = 6
 
 /** A charge that went unanswered for long is answered: others like it need not wait for their turn. */
 async function noteAnswer(app: BillingApp, attempt: Attempt): Promise<void> {
-  if (attempt.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent')
+  if (attempt.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent', attempt.provider)
 }

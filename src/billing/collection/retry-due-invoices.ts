@@ -46,10 +46,11 @@ async function lockDueRetries(tx: BillingTx, now: Date, which: Which): Promise<D
     id: string
     invoice_id: string
     method_id: string
+    provider: string
     sealed: Buffer | null
     exchanged: boolean
   }>`
-    select s.id, i.id as invoice_id, m.id as method_id, m.sealed, m.exchanged
+    select s.id, i.id as invoice_id, m.id as method_id, m.provider, m.sealed, m.exchanged
     from billing.invoice i
     join billing.subscription s on s.id = i.subscription_id
     join billing.payment_method m on m.id = s.payment_method_id
@@ -57,9 +58,11 @@ async function lockDueRetries(tx: BillingTx, now: Date, which: Which): Promise<D
     order by i.due_at
     limit ${limitOf(which)}
     for update of s skip locked`.execute(tx)
-  return found.rows.map(({ id, invoice_id: invoiceId, method_id: methodId, sealed, exchanged }) => ({
-    id,
-    invoiceId,
-    method: { methodId, sealed, exchanged },
-  }))
+  return found.rows.map(
+    ({ id, invoice_id: invoiceId, method_id: methodId, provider, sealed, exchanged }) => ({
+      id,
+      invoiceId,
+      method: { methodId, provider, sealed, exchanged },
+    }),
+  )
 }

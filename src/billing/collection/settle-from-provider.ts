@@ -32,7 +32,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   const ours = await findOurs(app, reference)
   if (!ours) return 'not_ours'
   const { paymentId } = ours
-  const lookup = await app.provider.findPayment(reference)
+  const lookup = await app.providers.named(ours.provider).findPayment(reference)
   const differs = lookup.kind === 'found' ? !isAsAsked(lookup.payment, ours) : lookup.kind === 'mismatch'
   if (differs) await raiseContradiction(app.db, 'amount_differs', paymentId, app.clock())
   if (differs || lookup.kind !== 'found') return 'not_known'
@@ -44,16 +44,26 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
     : 'in_motion'
 }
 
-type OurPayment = { readonly paymentId: string; readonly reference: string; readonly amount: Money }
+type OurPayment = {
+  readonly paymentId: string
+  readonly provider: string
+  readonly reference: string
+  readonly amount: Money
+}
 
 async function findOurs(app: BillingApp, reference: string): Promise<OurPayment | undefined> {
   const found = await app.db
     .selectFrom('billing.payment')
-    .select(['id', 'amount', 'currency'])
+    .select(['id', 'provider', 'amount', 'currency'])
     .where('provider_reference', '=', reference)
     .executeTakeFirst()
   return (
-    found && { paymentId: found.id, reference, amount: { minor: found.amount, currency: found.currency } }
+    found && {
+      paymentId: found.id,
+      provider: found.provider,
+      reference,
+      amount: { minor: found.amount, currency: found.currency },
+    }
   )
 }
 

@@ -9,7 +9,7 @@ import type { Currency } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { lookupAgainAfterMs, nextCheck } from '../payments/doubt.ts'
 import type { Attempt, FailureCode, PaymentOutcome } from '../payments/payment.ts'
-import { dropMethod, keptUpdate, wakeCards } from '../payments/payment-method-rows.ts'
+import { dropMethod, keptUpdate, retireMethods, wakeCards } from '../payments/payment-method-rows.ts'
 import {
   markFailed,
   markSucceeded,
@@ -80,7 +80,11 @@ async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settlin
     const isNew = await markUnknown(tx, attempt.paymentId, {
       nextLookupAfterMs: lookupAgainAfterMs(attempt.lookupCount),
       unanswered: !(outcome.kind === 'unknown' && outcome.answered),
-      lookupBy: nextCheck(attempt.sentAt ?? now, now, app.provider.guards.keyWindowMs),
+      lookupBy: nextCheck(
+        attempt.sentAt ?? now,
+        now,
+        app.providers.named(attempt.provider).guards.keyWindowMs,
+      ),
     })
     if (isNew) await insertEvents(tx, now, [eventOf('payment.unknown', attempt)])
   })
@@ -216,6 +220,12 @@ async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Prom
       ${moved.map(({ locked, newCard }) => (newCard ? locked.methodId : null))}::text[]
     ) as g (id, status, method_id)
     where s.id = g.id`.execute(tx)
+  const replaced = moves.filter(({ newCard }) => newCard).map(({ locked }) => locked.ownMethodId)
+  await retireMethods(
+    tx,
+    replaced.filter((id) => id !== null),
+    now,
+  )
   for (const { locked, newCard } of moves) if (newCard) await reviveRetries(tx, locked.subscriptionId, now)
 }
 
@@ -268,7 +278,7 @@ async function settleFailed(
   await markFailed(tx, now, paymentId, code)
   const events: NewEvent[] = [eventOf('payment.failed', locked, code)]
   const ownCard = locked.methodId === locked.ownMethodId
-  if (locked.methodPending) await dropMethod(tx, locked.methodId, code)
+  if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)
   if (locked.methodPending && !ownCard) events.push(eventOf('payment_method.dropped', locked, code))
 
   if (locked.invoiceStatus === 'open' && !locked.held) {
@@ -326,7 +336,7 @@ async function settleUnmatched(
     origin: 'unmatched',
   } as const
   const refundId = await insertRefund(tx, now, refund, 0)
-  if (locked.methodPending) await dropMethod(tx, locked.methodId, 'withdrawn')
+  if (locked.methodPending) await dropMethod(tx, locked.methodId, 'withdrawn', now)
   await insertEvents(tx, now, [eventOf('payment.found_later', locked)])
   await enqueue(tx, 'billing.send-refund', { refundId })
 }

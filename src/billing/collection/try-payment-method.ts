@@ -10,6 +10,7 @@ import {
   findMethod,
   keepMethod,
   leaseLostMethods,
+  retireMethods,
   type StoredMethod,
 } from '../payments/payment-method-rows.ts'
 import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
@@ -83,7 +84,7 @@ async function checkCard(app: BillingApp, method: StoredMethod): Promise<Checked
   if (ready.kind === 'failed') return ready
   if (ready.card) return { kind: 'usable', card: ready.card }
 
-  const described = await app.provider.describe(ready.billingKey)
+  const described = await app.providers.named(method.provider).describe(ready.billingKey)
   if (described.kind === 'valid') return { kind: 'usable', card: described.card }
   return {
     kind: 'failed',
@@ -105,14 +106,14 @@ async function applyCard(
   if ((await findMethod(tx, methodId))?.state !== 'pending') return undefined
   if (card) await describeMethod(tx, methodId, card)
   if (subscription.status === 'canceled') {
-    await dropMethod(tx, methodId, 'already_canceled')
+    await dropMethod(tx, methodId, 'already_canceled', now)
     return undefined
   }
   if (method.purpose === 'trial') {
     if (subscription.status === 'trialing' && subscription.methodId === null) {
       await convertTrial(tx, subscription, method, now)
     } else {
-      await dropMethod(tx, methodId, 'subscription_exists')
+      await dropMethod(tx, methodId, 'subscription_exists', now)
     }
     return undefined
   }
@@ -150,6 +151,7 @@ async function replaceCard(
     .where('id', '=', subscription.subscriptionId)
     .execute()
   await keepMethod(tx, methodId)
+  if (subscription.methodId !== null) await retireMethods(tx, [subscription.methodId], now)
   await noteChange(tx, subscription, now)
 }
 
@@ -219,7 +221,7 @@ async function setLook(tx: BillingTx, methodId: string, afterMs: number | null):
 }
 
 async function drop(app: BillingApp, methodId: string, code: string): Promise<void> {
-  await app.db.transaction().execute((tx) => dropMethod(tx, methodId, code))
+  await app.db.transaction().execute((tx) => dropMethod(tx, methodId, code, app.clock()))
 }
 
 async function findOpenAttempt(app: BillingApp, methodId: string): Promise<string | undefined> {

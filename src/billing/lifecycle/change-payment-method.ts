@@ -7,6 +7,7 @@ import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { refuse } from '../refusals.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+import { requireOwnCustomer } from './set-up-card.ts'
 
 export type MethodRequest = {
   readonly subscriptionId: string
@@ -28,9 +29,11 @@ export async function beginMethodChange(
   if (subscription.status === 'incomplete') throw refuse('payment_in_doubt')
 
   const { accountId, subscriptionId } = subscription
+  await requireOwnCustomer(app, tx, accountId, request.method)
   const methodId = newId('pm_', now)
-  await insertMethod(tx, app.vault, {
+  await insertMethod(tx, app, {
     methodId,
+    provider: app.providers.forNew.name,
     given: request.method,
     accountId,
     subscriptionId,

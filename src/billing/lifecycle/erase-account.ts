@@ -5,6 +5,7 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { eraseMethods } from '../payments/payment-method-rows.ts'
+import { eraseSetups } from '../payments/setup-rows.ts'
 import { refuse } from '../refusals.ts'
 import { hasLiveSubscription, lockSubscriptions } from '../subscriptions/subscription-rows.ts'
 
@@ -44,7 +45,8 @@ export async function eraseTraces(tx: BillingTx, accountId: string, now: Date): 
     .where('account_id', '=', accountId)
     .where('note', 'is not', null)
     .execute()
-  await eraseMethods(tx, accountId)
+  await eraseMethods(tx, accountId, now)
+  await eraseSetups(tx, accountId)
   await eraseWebhookBodies(tx, accountId)
   await eraseAnswers(tx, await listAnswered(tx, accountId), now)
   await tx
@@ -69,6 +71,8 @@ async function eraseWebhookBodies(tx: BillingTx, accountId: string): Promise<voi
 async function listAnswered(tx: BillingTx, accountId: string): Promise<string[]> {
   const found = await sql<{ id: string }>`
     select id from billing.subscription where account_id = ${accountId}
+    union all
+    select id from billing.setup where account_id = ${accountId}
     union all
     select r.id from billing.refund r join billing.invoice i on i.id = r.invoice_id
     where i.account_id = ${accountId}`.execute(tx)

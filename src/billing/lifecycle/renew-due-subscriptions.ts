@@ -100,8 +100,10 @@ type DueSubscription = {
 }
 
 async function lockDue(tx: BillingTx, now: Date, which: Which): Promise<DueSubscription[]> {
-  const found = await sql<SubscriptionRow & { method_id: string; sealed: Buffer | null; exchanged: boolean }>`
-    select ${subscriptionColumns}, m.brand, m.last4, m.expires, m.id as method_id, m.sealed, m.exchanged
+  const found = await sql<
+    SubscriptionRow & { method_id: string; provider: string; sealed: Buffer | null; exchanged: boolean }
+  >`
+    select ${subscriptionColumns}, m.brand, m.last4, m.expires, m.id as method_id, m.provider, m.sealed, m.exchanged
     from billing.subscription s
     join billing.payment_method m on m.id = s.payment_method_id
     where s.status in ('active', 'trialing') and s.next_billing_at <= ${now}
@@ -112,7 +114,7 @@ async function lockDue(tx: BillingTx, now: Date, which: Which): Promise<DueSubsc
   return found.rows.map((row) => ({
     id: row.id,
     subscription: toSubscription(row),
-    method: { methodId: row.method_id, sealed: row.sealed, exchanged: row.exchanged },
+    method: { methodId: row.method_id, provider: row.provider, sealed: row.sealed, exchanged: row.exchanged },
   }))
 }
 

@@ -32,6 +32,7 @@ import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { getCharged, insertSubscription, lockLiveSubscription } from '../subscriptions/subscription-rows.ts'
+import { requireOwnCustomer } from './set-up-card.ts'
 
 export type SubscribeRequest = {
   readonly accountId: string
@@ -70,6 +71,7 @@ async function beginSubscription(
 ): Promise<Begun & { attempt: Attempt | undefined }> {
   const now = app.clock()
   const plan = await getOfferedPlan(app, tx, request.planId)
+  await requireOwnCustomer(app, tx, request.accountId, request.method)
   const known = await ensureAccount(tx, request.accountId, request.timeZone ?? app.terms.timeZone, now)
   const started = await insertIncomplete(tx, request, request.timeZone ?? known, plan, now)
   const trial = started ? undefined : await lockCardlessTrial(tx, request.accountId)
@@ -79,6 +81,7 @@ async function beginSubscription(
   const { subscriptionId } = subscription
   const given: NewMethod = {
     methodId: started?.methodId ?? newId('pm_', now),
+    provider: app.providers.forNew.name,
     given: request.method,
     accountId: request.accountId,
     subscriptionId,
@@ -91,12 +94,12 @@ async function beginSubscription(
   const audit = auditOf(request, subscriptionId, now)
   await noteRequest(app, tx, request, now)
   if (!started) {
-    await insertMethod(tx, app.vault, given)
+    await insertMethod(tx, app, given)
     await insertAudit(tx, audit)
     return { intent: given.methodId, subject: subscriptionId, attempt: undefined }
   }
 
-  const method = sealMethod(app.vault, given)
+  const method = sealMethod(app, given)
   const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
   const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], app.terms, [
     methodInsert(given, method),
@@ -117,7 +120,7 @@ function createdEvent({ accountId, subscriptionId, planId }: Subscription): NewE
 async function getOfferedPlan(app: BillingApp, tx: BillingTx, planId: string): Promise<Plan> {
   const plan = await findPlan(tx, planId)
   if (!plan?.active) throw refuse('plan_not_found')
-  const { currencies } = app.provider.guards
+  const { currencies } = app.providers.forNew.guards
   if (currencies !== 'all' && !currencies.has(plan.price.currency)) throw refuse('currency_not_supported')
   return plan
 }

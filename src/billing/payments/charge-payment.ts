@@ -10,7 +10,7 @@ import { keepBillingKey, openMethod } from './payment-method-rows.ts'
  */
 export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<PaymentOutcome> {
   if (needsLookupFirst(attempt, app.clock())) {
-    const lookup = await app.provider.findPayment(attempt.reference)
+    const lookup = await app.providers.named(attempt.provider).findPayment(attempt.reference)
     const isKnown = lookup.kind === 'found' || lookup.kind === 'mismatch'
     if (isKnown) return outcomeOfLookup(lookup, attempt)
     // Nothing has left us as long as nobody answers.
@@ -18,21 +18,28 @@ export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<
   }
   const ready = await readyMethod(app, attempt.method)
   if (ready.kind !== 'ready') return ready
-  return outcomeOfCharge(await app.provider.charge(requestOf(attempt, ready.billingKey)), attempt)
+  const provider = app.providers.named(attempt.provider)
+  return outcomeOfCharge(await provider.charge(requestOf(attempt, ready.billingKey)), attempt)
 }
 
 /** Charges, and where no clear answer comes looks once before giving up for now. */
 export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<PaymentOutcome> {
   const outcome = await chargePayment(app, attempt)
   if (outcome.kind !== 'unknown') return outcome
-  const found = outcomeOfLookup(await app.provider.findPayment(attempt.reference), attempt)
+  const found = outcomeOfLookup(
+    await app.providers.named(attempt.provider).findPayment(attempt.reference),
+    attempt,
+  )
   return found.kind === 'unknown' ? { ...outcome, ...found } : found
 }
 
 /** Asks once more under the same key. What an earlier send did is not known, so only the outcome itself is told. */
 export async function resendCharge(app: BillingApp, attempt: Attempt): Promise<ChargeOutcome> {
+  // A restored attempt may have been charged elsewhere than its subscription's card of now is stored.
+  if (attempt.provider !== attempt.method.provider) return { kind: 'unknown' }
   const ready = await readyMethod(app, attempt.method)
-  if (ready.kind === 'ready') return app.provider.charge(requestOf(attempt, ready.billingKey))
+  if (ready.kind === 'ready')
+    return app.providers.named(attempt.provider).charge(requestOf(attempt, ready.billingKey))
   if (ready.kind === 'not_sent') return ready
   // A one-time key that was never exchanged was never charged. A card that is gone may have been.
   return attempt.method.exchanged
@@ -64,9 +71,10 @@ export async function readyMethod(app: BillingApp, method: MethodInUse): Promise
   const given = openMethod(app.vault, { ...method, sealed: method.sealed })
   if ('billingKey' in given) return { kind: 'ready', billingKey: given.billingKey, card: null }
 
-  const exchanged = await app.provider.exchange(given.authKey, given.customerKey)
+  const provider = app.providers.named(method.provider)
+  const exchanged = await provider.exchange(given.authKey, given.customerKey)
   if (exchanged.kind === 'refused') return { kind: 'failed', code: 'billing_key_invalid' }
   if (exchanged.kind !== 'done') return { kind: 'not_sent' }
-  await keepBillingKey(app.db, app.vault, method.methodId, exchanged.billingKey, exchanged.card)
+  await keepBillingKey(app.db, app, method, exchanged, app.clock())
   return { kind: 'ready', billingKey: exchanged.billingKey, card: exchanged.card }
 }

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
@@ -12,6 +13,7 @@ export type MethodPurpose = 'first' | 'trial' | 'replacement'
 
 export type StoredMethod = {
   readonly methodId: string
+  readonly provider: string
   readonly accountId: string
   readonly subscriptionId: string
   readonly purpose: MethodPurpose
@@ -25,6 +27,7 @@ export type StoredMethod = {
 
 export type NewMethod = {
   readonly methodId: string
+  readonly provider: string
   readonly given: GivenMethod
   readonly accountId: string
   readonly subscriptionId: string
@@ -35,25 +38,39 @@ export type NewMethod = {
   readonly now: Date
 }
 
+/** What seals a card, and what tells two of them apart without opening them. */
+export type Keys = { readonly vault: Vault; readonly fingerprintKey: Buffer }
+
+type SealedMethod = MethodInUse & { readonly sealed: Buffer; readonly keyHash: Buffer | null }
+
 /** Seals what the caller handed over: nothing else of it reaches the database. */
-export function sealMethod(vault: Vault, { methodId, given }: NewMethod): MethodInUse & { sealed: Buffer } {
+export function sealMethod(keys: Keys, { methodId, provider, given }: NewMethod): SealedMethod {
   const exchanged = 'billingKey' in given
-  const text = 'billingKey' in given ? given.billingKey : JSON.stringify(given)
-  return { methodId, sealed: vault.seal(text, placeOf(methodId)), exchanged }
+  const text = exchanged ? given.billingKey : JSON.stringify(given)
+  const keyHash = exchanged ? hashOf(keys, provider, text) : null
+  return { methodId, provider, sealed: keys.vault.seal(text, placeOf(methodId)), exchanged, keyHash }
+}
+
+function hashOf({ fingerprintKey }: Keys, provider: string, billingKey: string): Buffer {
+  return createHmac('sha256', fingerprintKey).update(`card\n${provider}\n${billingKey}`).digest()
 }
 
 /** Keeps a payment method. */
-export async function insertMethod(tx: BillingTx, vault: Vault, method: NewMethod): Promise<void> {
-  await methodInsert(method, sealMethod(vault, method)).execute(tx)
+export async function insertMethod(tx: BillingTx, keys: Keys, method: NewMethod): Promise<void> {
+  await methodInsert(method, sealMethod(keys, method)).execute(tx)
 }
 
 /** The same as part of a larger statement. */
-export function methodInsert(method: NewMethod, { sealed, exchanged }: MethodInUse): RawBuilder<unknown> {
+export function methodInsert(
+  method: NewMethod,
+  { sealed, exchanged, keyHash }: SealedMethod,
+): RawBuilder<unknown> {
   return sql`
     insert into billing.payment_method
-      (id, account_id, subscription_id, purpose, state, sealed, exchanged, plan_id, next_lookup_at, created_at)
-    values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.purpose}, 'pending', ${sealed},
-      ${exchanged}, ${method.planId}, ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
+      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, key_hash, plan_id, next_lookup_at, created_at)
+    values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.provider}, ${method.purpose}, 'pending',
+      ${sealed}, ${exchanged}, ${keyHash}, ${method.planId},
+      ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
 }
 
 export function openMethod(
@@ -71,6 +88,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
       'id',
       'account_id',
       'subscription_id',
+      'provider',
       'purpose',
       'state',
       'sealed',
@@ -84,6 +102,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
   return (
     row && {
       methodId: row.id,
+      provider: row.provider,
       accountId: row.account_id,
       subscriptionId: row.subscription_id,
       purpose: row.purpose,
@@ -97,20 +116,31 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
   )
 }
 
-/** The one-time key is spent; from here on the billing key stands in its place. */
+/**
+ * The one-time key is spent; from here on the billing key stands in its place. A card that was turned down or erased
+ * meanwhile is not kept: the provider is asked to delete it again.
+ */
 export async function keepBillingKey(
   db: BillingDb,
-  vault: Vault,
-  methodId: string,
-  billingKey: string,
-  card: Card,
+  keys: Keys,
+  { methodId, provider }: MethodInUse,
+  issued: { billingKey: string; card: Card },
+  now: Date,
 ): Promise<void> {
-  await db
-    .updateTable('billing.payment_method')
-    .set({ sealed: vault.seal(billingKey, placeOf(methodId)), exchanged: true, ...card })
-    .where('id', '=', methodId)
-    .where('exchanged', '=', false)
-    .execute()
+  const sealed = keys.vault.seal(issued.billingKey, placeOf(methodId))
+  const keyHash = hashOf(keys, provider, issued.billingKey)
+  await sql`
+    with kept as (
+      update billing.payment_method
+      set sealed = ${sealed}, exchanged = true, issued = true, key_hash = ${keyHash},
+        brand = ${issued.card.brand}, last4 = ${issued.card.last4}, expires = ${issued.card.expires}
+      where id = ${methodId} and not exchanged and state <> 'dropped'
+    )
+    insert into billing.card_to_delete
+      (payment_method_id, account_id, provider, sealed, key_hash, created_at, next_try_at)
+    select id, account_id, provider, ${sealed}, ${keyHash}, ${now}, clock_timestamp()
+    from billing.payment_method where id = ${methodId} and not exchanged and state = 'dropped'
+    on conflict do nothing`.execute(db)
 }
 
 export async function describeMethod(tx: BillingTx, methodId: string, card: Card): Promise<void> {
@@ -143,8 +173,9 @@ export function keptUpdate(kept: readonly KeptMethod[]): RawBuilder<unknown> {
     where m.id = g.id and m.state <> 'dropped'`
 }
 
-/** A card that is not used is not kept either. */
-export async function dropMethod(tx: BillingTx, methodId: string, failure: string): Promise<void> {
+/** A card that is not used is not kept either. One that the caller brought along stays theirs, and may be offered again. */
+export async function dropMethod(tx: BillingTx, methodId: string, failure: string, now: Date): Promise<void> {
+  await deleteLater(tx, sql`id = ${methodId} and state = 'pending' and issued`, now)
   await tx
     .updateTable('billing.payment_method')
     .set({ state: 'dropped', sealed: null, next_lookup_at: null, failure })
@@ -153,13 +184,29 @@ export async function dropMethod(tx: BillingTx, methodId: string, failure: strin
     .execute()
 }
 
+/** Another card stands in its place. It is kept as long as a charge of it is in doubt, and then deleted. */
+export async function retireMethods(tx: BillingTx, methodIds: readonly string[], now: Date): Promise<void> {
+  if (methodIds.length > 0) await deleteLater(tx, sql`id = any (${[...methodIds]})`, now)
+}
+
 /** Forgets every card of an account. */
-export async function eraseMethods(tx: BillingTx, accountId: string): Promise<void> {
+export async function eraseMethods(tx: BillingTx, accountId: string, now: Date): Promise<void> {
+  await deleteLater(tx, sql`account_id = ${accountId}`, now)
   await tx
     .updateTable('billing.payment_method')
     .set({ state: 'dropped', sealed: null, brand: null, last4: null, expires: null, next_lookup_at: null })
     .where('account_id', '=', accountId)
     .execute()
+}
+
+/** Has the provider delete cards once this is committed. A one-time key is stored nowhere. */
+async function deleteLater(tx: BillingTx, which: RawBuilder<unknown>, now: Date): Promise<void> {
+  await sql`
+    insert into billing.card_to_delete
+      (payment_method_id, account_id, provider, sealed, key_hash, created_at, next_try_at)
+    select id, account_id, provider, sealed, key_hash, ${now}, clock_timestamp()
+    from billing.payment_method where ${which} and exchanged and sealed is not null
+    on conflict do nothing`.execute(tx)
 }
 
 /** Pending cards whose request is gone. Each is leased to the caller. */

@@ -15,16 +15,19 @@ export function realTimeIn(ms: number): RawBuilder<Date> {
 
 /**
  * Takes up open attempts that nobody is sending: the one named, or those that are due for a look by real time or by
- * service time, of which something was sent or nothing has left us so far. Each is leased to the caller.
+ * service time, of which something was sent or nothing has left us so far, but for some providers. Each is leased to
+ * the caller.
  */
 export async function leaseAttempts(
   db: BillingDb,
-  which: { paymentId: string } | { dueBy: Date; limit: number; sent: boolean },
+  which: { paymentId: string } | { dueBy: Date; limit: number; sent: boolean; notAt?: readonly string[] },
   leaseMs: number,
 ): Promise<Attempt[]> {
   const open = sql`status in ('sending', 'unknown')
       and (sending_until is null or sending_until <= statement_timestamp())`
   const limit = 'limit' in which ? which.limit : 1
+  const elsewhere =
+    'notAt' in which && which.notAt?.length ? sql`and provider <> all (${[...which.notAt]}::text[])` : sql``
   // Real time and service time are asked apart, each by its own index, so that a claim costs the same however many wait.
   const picked =
     'paymentId' in which
@@ -33,12 +36,12 @@ export async function leaseAttempts(
       : sql`by_look as (
           select id from billing.payment
           where ${open} and ${which.sent ? sql`sent_at is not null` : sql`sent_at is null`}
-            and next_lookup_at <= statement_timestamp()
+            and next_lookup_at <= statement_timestamp() ${elsewhere}
           order by next_lookup_at limit ${limit} for update skip locked),
         by_check as (
           select id from billing.payment
           where ${open} and ${which.sent ? sql`sent_at is not null` : sql`sent_at is null`}
-            and lookup_by <= ${which.dueBy}
+            and lookup_by <= ${which.dueBy} ${elsewhere}
           order by lookup_by limit ${limit} for update skip locked),
         picked as (select id from by_look union select id from by_check limit ${limit})`
   const found = await sql<AttemptRow>`
@@ -58,14 +61,16 @@ export async function leaseAttempts(
 }
 
 const attemptColumns = sql.raw(`
-  p.id, p.provider_reference, i.issued_at as due_at, coalesce(i.issued_at <= n.lookup_first_before, false) as maybe_sent_before,
+  p.id, p.provider_reference, p.provider, i.issued_at as due_at, coalesce(i.issued_at <= n.lookup_first_before, false) as maybe_sent_before,
   p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.lookup_count,
   p.not_found_count, p.not_found_since, p.resend_declines, p.resend_code, p.resend_since,
-  i.status = 'open' as invoice_open, m.id as method_id, m.sealed, m.exchanged`)
+  i.status = 'open' as invoice_open, m.id as method_id,
+  m.provider as method_provider, m.sealed, m.exchanged`)
 
 type AttemptRow = {
   id: string
   provider_reference: string
+  provider: string
   due_at: Date
   maybe_sent_before: boolean
   invoice_id: string
@@ -83,6 +88,7 @@ type AttemptRow = {
   resend_since: Date | null
   invoice_open: boolean
   method_id: string
+  method_provider: string
   sealed: Buffer | null
   exchanged: boolean
 }
@@ -91,6 +97,7 @@ function toAttempt(row: AttemptRow): Attempt {
   return {
     paymentId: row.id,
     reference: row.provider_reference,
+    provider: row.provider,
     dueAt: row.due_at,
     maybeSentBefore: row.maybe_sent_before,
     invoiceId: row.invoice_id,
@@ -107,7 +114,12 @@ function toAttempt(row: AttemptRow): Attempt {
         ? { count: row.resend_declines, since: row.resend_since, code: row.resend_code }
         : null,
     invoiceOpen: row.invoice_open,
-    method: { methodId: row.method_id, sealed: row.sealed, exchanged: row.exchanged },
+    method: {
+      methodId: row.method_id,
+      provider: row.method_provider,
+      sealed: row.sealed,
+      exchanged: row.exchanged,
+    },
   }
 }
 

@@ -8,6 +8,8 @@ export type Attempt = {
   readonly paymentId: string
   /** Key and reference at the provider, derived from the attempt's place: subscription, period, number. */
   readonly reference: string
+  /** Who is asked for the money, and about it. */
+  readonly provider: string
   readonly invoiceId: string
   readonly subscriptionId: string
   readonly accountId: string
@@ -32,6 +34,8 @@ export type Attempt = {
 /** The card of an attempt. What is sealed opens in memory only, just before it is used. */
 export type MethodInUse = {
   readonly methodId: string
+  /** Who stored it. */
+  readonly provider: string
   readonly sealed: Buffer | null
   readonly exchanged: boolean
 }

@@ -51,6 +51,8 @@ export type ProviderGuards = {
   /** Whether a refund on its record carries our reference, so that one without it was made by somebody else. */
   readonly namesRefunds: boolean
   readonly currencies: ReadonlySet<string> | 'all'
+  /** Any customer key goes with a one-time key, so that none is bound to an account. */
+  readonly anyCustomer?: true
 }
 
 export type ChargeRequest = {

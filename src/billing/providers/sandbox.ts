@@ -65,6 +65,7 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       expectedRemainder: true,
       namesRefunds: true,
       currencies: 'all',
+      anyCustomer: true,
     },
 
     async charge(request) {
@@ -145,6 +146,7 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
           ok: listed.kind === 'page',
           message: listed.kind === 'page' ? 'The book can be read.' : 'The book cannot be read.',
         },
+        { subject: 'clock', ok: true, message: 'The sandbox follows the clock of the service.' },
       ]
     },
 

@@ -7,9 +7,9 @@ import { openAttempt } from '../collection/open-attempt.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { settleDecided } from '../collection/settle-payments.ts'
 import { insertEvents } from '../events/event-rows.ts'
-import { outcomeOfPayment } from '../payments/payment.ts'
+import { type MethodInUse, outcomeOfPayment } from '../payments/payment.ts'
 import { markFailed, sendingLeaseMs } from '../payments/payment-rows.ts'
-import type { ProviderPayment } from '../providers/port.ts'
+import type { Provider, ProviderPayment } from '../providers/port.ts'
 import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
@@ -65,18 +65,31 @@ export async function adoptPayments(
 }
 
 /** What the provider knows and we do not. */
-async function readForgotten(app: BillingApp, from: Date, to: Date): Promise<Map<string, ProviderPayment>> {
-  const forgotten = new Map<string, ProviderPayment>()
-  for await (const page of readBook(from, to, app.provider.listPayments)) {
+async function readForgotten(app: BillingApp, from: Date, to: Date): Promise<Map<string, Forgotten>> {
+  const forgotten = new Map<string, Forgotten>()
+  for (const provider of app.providers.all) await readForgottenAt(app, provider, from, to, forgotten)
+  return forgotten
+}
+
+/** A payment, and in whose book it stands. */
+type Forgotten = ProviderPayment & { readonly provider: string }
+
+async function readForgottenAt(
+  app: BillingApp,
+  { name, listPayments }: Provider,
+  from: Date,
+  to: Date,
+  forgotten: Map<string, Forgotten>,
+): Promise<void> {
+  for await (const page of readBook(from, to, listPayments)) {
     const { rows } = await sql<{ reference: string }>`
       select provider_reference as reference from billing.payment
       where provider_reference = any (${page.map(({ reference }) => reference)})`.execute(app.db)
     const known = new Set(rows.map(({ reference }) => reference))
     for (const payment of page)
       if (!known.has(payment.reference) && payment.status !== 'pending')
-        forgotten.set(payment.reference, payment)
+        forgotten.set(payment.reference, { ...payment, provider: name })
   }
-  return forgotten
 }
 
 type Open = { readonly k: number; readonly attempts: number }
@@ -99,7 +112,7 @@ async function* listPlaces(
   }
 }
 
-type Placed = { readonly k: number; readonly n: number; readonly payment: ProviderPayment }
+type Placed = { readonly k: number; readonly n: number; readonly payment: Forgotten }
 
 // More often than dunning and a few new cards try an invoice.
 const mostAttempts = 24
@@ -111,7 +124,7 @@ async function findPlaced(
   subscription: Subscription,
   open: readonly Open[],
   to: Date,
-  forgotten: ReadonlyMap<string, ProviderPayment>,
+  forgotten: ReadonlyMap<string, Forgotten>,
 ): Promise<Placed[]> {
   const { subscriptionId, anchor, timeZone, interval, lastK } = subscription
   const ks = open.map(({ k }) => k)
@@ -148,7 +161,7 @@ async function adopt(
   return app.db.transaction().execute(async (tx) => {
     const subscription = await lockSubscription(tx, subscriptionId)
     if (!subscription) return false
-    const method = await cardOf(app, tx, subscription)
+    const method = await cardOf(app, tx, subscription, payment.provider)
     for (let next = subscription.lastK + 1; next <= k; next++)
       await openPeriod(app, tx, subscription, next, { held: next < k, at, method })
 
@@ -165,17 +178,20 @@ async function adopt(
   })
 }
 
-type Method = { readonly methodId: string; readonly sealed: Buffer | null; readonly exchanged: boolean }
-
-/** The card it has; without one, a place for the one that was lost. */
-async function cardOf(app: BillingApp, tx: BillingTx, subscription: Subscription): Promise<Method> {
+/** The card it has; without one, a place for the one that was lost. The payment was made where it was found. */
+async function cardOf(
+  app: BillingApp,
+  tx: BillingTx,
+  subscription: Subscription,
+  provider: string,
+): Promise<MethodInUse> {
   const { subscriptionId, accountId, methodId } = subscription
-  if (methodId !== null) return { methodId, sealed: null, exchanged: true }
+  if (methodId !== null) return { methodId, provider, sealed: null, exchanged: true }
   const made = newId('pm_', app.clock())
   await sql`
     insert into billing.payment_method
-      (id, account_id, subscription_id, purpose, state, sealed, exchanged, failure, created_at)
-    values (${made}, ${accountId}, ${subscriptionId}, 'trial', 'kept', null, true, 'lost_in_restore', ${app.clock()})`.execute(
+      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, failure, created_at)
+    values (${made}, ${accountId}, ${subscriptionId}, ${provider}, 'trial', 'kept', null, true, 'lost_in_restore', ${app.clock()})`.execute(
     tx,
   )
   await tx
@@ -186,7 +202,7 @@ async function cardOf(app: BillingApp, tx: BillingTx, subscription: Subscription
   const note =
     'It was paid for after the backup with a card that is lost. Ask the customer for a card; until then its renewals fail.'
   await raiseAlarm(tx, { kind: 'card_lost_in_restore', subject: subscriptionId, note }, app.clock())
-  return { methodId: made, sealed: null, exchanged: true }
+  return { methodId: made, provider, sealed: null, exchanged: true }
 }
 
 async function openPeriod(
@@ -194,7 +210,7 @@ async function openPeriod(
   tx: BillingTx,
   subscription: Subscription,
   k: number,
-  { held, at, method }: { held: boolean; at: Date; method: Method },
+  { held, at, method }: { held: boolean; at: Date; method: MethodInUse },
 ): Promise<void> {
   const { subscriptionId, accountId, anchor, timeZone, interval } = subscription
   const due = { k, period: period(anchor, timeZone, interval, k), held }
@@ -221,7 +237,7 @@ async function openAttemptNumber(
     n,
     at,
     method,
-  }: { subscriptionId: string; k: number; n: number; at: Date; method: Method },
+  }: { subscriptionId: string; k: number; n: number; at: Date; method: MethodInUse },
 ): Promise<string | undefined> {
   const { rows } = await sql<{ invoice_id: string; payment_id: string | null; attempt: number }>`
     select i.id as invoice_id, p.id as payment_id, i.attempt_count as attempt

@@ -1,7 +1,8 @@
+import { sql } from 'kysely'
 import { highestId, lowestId } from '../../platform/id.ts'
 import type { BillingApp } from '../app.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
-import type { PaymentListing, ProviderPayment } from '../providers/port.ts'
+import type { PaymentListing, Provider, ProviderPayment } from '../providers/port.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { listUnmatched } from '../refunds/unmatched-rows.ts'
 import { type Difference, differenceOf, type OurPayment } from './compare.ts'
@@ -35,41 +36,90 @@ export async function reconcilePayments(
   to: Date,
   { after, onProgress = () => {} }: ReconcileOptions = {},
 ): Promise<Reconciliation> {
+  const providers = await listProviders(app, from, to)
+  const stoppedAt = after === undefined ? undefined : await findPlace(app, after)
+  const found: Found = { compared: 0, repaired: [], differences: [] }
+  let isPast = stoppedAt === undefined
+  for (const provider of providers) {
+    isPast ||= provider.name === stoppedAt?.provider
+    const lookFrom = provider.name === stoppedAt?.provider ? stoppedAt.paymentId : undefined
+    await reconcileProvider(app, provider, { from, to, found, skipOlder: !isPast, lookFrom, onProgress })
+  }
+  return { ...found, differences: [...found.differences, ...(await unmatchedOf(app))] }
+}
+
+type Found = { compared: number; readonly repaired: Difference[]; readonly differences: Difference[] }
+
+/** Those that can be asked, and those that took payments of that time and whose keys are gone. */
+async function listProviders(app: BillingApp, from: Date, to: Date): Promise<Provider[]> {
+  const { rows } = await sql<{ provider: string }>`
+    select distinct provider from billing.payment where created_at >= ${from} and created_at < ${to}`.execute(
+    app.db,
+  )
+  const names = new Set([
+    ...app.providers.all.map(({ name }) => name),
+    ...rows.map(({ provider }) => provider).sort(),
+  ])
+  return [...names].map((name) => app.providers.named(name))
+}
+
+async function reconcileProvider(
+  app: BillingApp,
+  provider: Provider,
+  {
+    from,
+    to,
+    found,
+    skipOlder,
+    lookFrom,
+    onProgress,
+  }: {
+    from: Date
+    to: Date
+    found: Found
+    skipOlder: boolean
+    lookFrom: string | undefined
+    onProgress: (compared: number, last: string) => void
+  },
+): Promise<void> {
   const seen = new Set<string>()
-  const repaired: Difference[] = []
-  const differences: Difference[] = []
+  const { repaired, differences } = found
+  const { name } = provider
   const compare = async (listed: readonly ProviderPayment[]) => {
     const theirs = listed.filter(({ reference }) => !seen.has(reference))
     const ours = await findOurs(
       app,
+      name,
       theirs.map(({ reference }) => reference),
     )
     for (const payment of theirs) {
       seen.add(payment.reference)
       const difference = differenceOf(ours.get(payment.reference), payment)
       if (!difference) continue
-      const left = await repair(app, difference)
+      const left = await repair(app, provider, difference)
       if (left) differences.push(left)
       else repaired.push(difference)
     }
-    if (theirs.length > 0) onProgress(seen.size, theirs.at(-1)!.reference)
+    if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
   }
   const lookUp = async (reference: string) => {
-    const lookup = await app.provider.findPayment(reference)
+    const lookup = await provider.findPayment(reference)
     if (lookup.kind === 'found') return compare([lookup.payment])
     seen.add(reference)
-    const ours = (await findOurs(app, [reference])).get(reference)
+    const ours = (await findOurs(app, name, [reference])).get(reference)
     const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
     if (difference) differences.push(difference)
   }
 
-  const { listChanges } = app.provider
-  for await (const page of readBook(from, to, app.provider.listPayments)) await compare(page)
+  const { listChanges } = provider
+  // Of one whose keys are gone there is no book to read; what we know of it stays in doubt.
+  const isThere = app.providers.all.includes(provider)
+  if (isThere) for await (const page of readBook(from, to, provider.listPayments)) await compare(page)
   if (listChanges) for await (const page of readBook(from, to, listChanges)) await compare(page)
-  for await (const reference of listUnseen(app, from, to, seen)) await lookUp(reference)
-  if (!listChanges)
-    for await (const reference of listChangeable(app, from, after, seen)) await lookUp(reference)
-  return { compared: seen.size, repaired, differences: [...differences, ...(await unmatchedOf(app))] }
+  for await (const reference of listUnseen(app, name, from, to, seen)) await lookUp(reference)
+  if (isThere && !listChanges && !skipOlder)
+    for await (const reference of listChangeable(app, name, from, lookFrom, seen)) await lookUp(reference)
+  found.compared += seen.size
 }
 
 const readTries = 3
@@ -95,6 +145,7 @@ export async function* readBook(
 /** Our payments of that time in which money moved or may have moved, and which the provider's list did not show. */
 async function* listUnseen(
   app: BillingApp,
+  provider: string,
   from: Date,
   to: Date,
   seen: ReadonlySet<string>,
@@ -107,6 +158,7 @@ async function* listUnseen(
       .select(['id', 'provider_reference'])
       .where('created_at', '>=', from)
       .where('created_at', '<', to)
+      .where('provider', '=', provider)
       .where('status', '<>', 'failed')
       // An id tells when it was made, so that nothing older or newer is read.
       .where('id', '>', after)
@@ -129,19 +181,20 @@ const changeableForMs = 400 * 86_400_000
  */
 async function* listChangeable(
   app: BillingApp,
+  provider: string,
   before: Date,
   after: string | undefined,
   seen: ReadonlySet<string>,
 ): AsyncGenerator<string> {
-  const stoppedAt = after === undefined ? undefined : (await findOurs(app, [after])).get(after)
   const oldest = new Date(before.getTime() - changeableForMs)
   // An id tells when it was made, so that nothing older or newer is read.
-  for (let last = stoppedAt?.paymentId ?? lowestId('pay_', oldest); ; ) {
+  for (let last = after ?? lowestId('pay_', oldest); ; ) {
     const rows = await app.db
       .selectFrom('billing.payment')
       .select(['id', 'provider_reference'])
       .where('created_at', '>=', oldest)
       .where('created_at', '<', before)
+      .where('provider', '=', provider)
       .where('status', '=', 'succeeded')
       .where('id', '>', last)
       .where('id', '<', highestId('pay_', before))
@@ -155,7 +208,11 @@ async function* listChangeable(
 }
 
 /** Records what the provider knows and sends what we owe. Undefined: both books agree now. */
-async function repair(app: BillingApp, difference: Difference): Promise<Difference | undefined> {
+async function repair(
+  app: BillingApp,
+  provider: Provider,
+  difference: Difference,
+): Promise<Difference | undefined> {
   const { reference, paymentId } = difference
   if (paymentId === null) return difference
   await settleFromProvider(app, reference)
@@ -168,13 +225,26 @@ async function repair(app: BillingApp, difference: Difference): Promise<Differen
     .execute()
   for (const { id } of pending) await sendRefund(app, id)
 
-  const lookup = await app.provider.findPayment(reference)
-  const ours = (await findOurs(app, [reference])).get(reference)
+  const lookup = await provider.findPayment(reference)
+  const ours = (await findOurs(app, provider.name, [reference])).get(reference)
   return differenceOf(ours, lookup.kind === 'found' ? lookup.payment : 'unknown')
+}
+
+/** The payment at which an earlier run stopped. */
+async function findPlace(
+  app: BillingApp,
+  reference: string,
+): Promise<{ paymentId: string; provider: string } | undefined> {
+  return app.db
+    .selectFrom('billing.payment')
+    .select(['id as paymentId', 'provider'])
+    .where('provider_reference', '=', reference)
+    .executeTakeFirst()
 }
 
 async function findOurs(
   app: BillingApp,
+  provider: string,
   references: readonly string[],
 ): Promise<ReadonlyMap<string, OurPayment>> {
   if (references.length === 0) return new Map()
@@ -193,6 +263,7 @@ async function findOurs(
       'dispute_amount',
     ])
     .where('provider_reference', 'in', [...references])
+    .where('provider', '=', provider)
     .execute()
   return new Map(
     rows.map((row) => [

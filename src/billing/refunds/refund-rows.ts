@@ -233,6 +233,8 @@ export type LeasedRefund = {
   readonly reason: RefundReason | null
   /** Key and reference at the provider, derived from the payment and the refund's number. */
   readonly reference: string
+  /** Who took the payment and gives it back. */
+  readonly provider: string
   readonly payment: { readonly reference: string; readonly providerId: string; readonly amount: Money }
   /** What has gone back of the payment without this one. */
   readonly refunded: bigint
@@ -277,7 +279,7 @@ async function tryTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: numb
       exists (select from billing.invoice i, billing.installation n
         where i.id = r.invoice_id and i.issued_at <= n.lookup_first_before) as maybe_sent_before,
       coalesce(r.sending_until > statement_timestamp(), false) as leased,
-      p.provider_reference as payment_reference, p.provider_id, p.captured,
+      p.provider_reference as payment_reference, p.provider, p.provider_id, p.captured,
       -- What the provider is still working on is as good as gone.
       p.refunded + coalesce((select sum(o.amount) from billing.refund o
         where o.payment_id = r.payment_id and o.id <> r.id and o.step = 'accepted'), 0)::bigint as refunded,
@@ -327,6 +329,7 @@ type TurnRow = {
   maybe_sent_before: boolean
   leased: boolean
   payment_reference: string
+  provider: string
   provider_id: string | null
   captured: bigint
   refunded: bigint
@@ -341,6 +344,7 @@ function toLeased(row: TurnRow): LeasedRefund {
     amount: { minor: row.amount, currency: row.currency },
     reason: row.reason,
     reference: row.provider_reference,
+    provider: row.provider,
     payment: {
       reference: row.payment_reference,
       providerId: row.provider_id ?? '',

@@ -97,7 +97,7 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
     notFoundCount: refund.notFoundCount,
     notFoundSince: refund.notFoundSince,
   }
-  const verdict = verdictOfNotFound(doubt, now, app.provider.guards.keyWindowMs)
+  const verdict = verdictOfNotFound(doubt, now, app.providers.named(refund.provider).guards.keyWindowMs)
   if (verdict.kind === 'never_arrived') return { ...verdict, givenBack: found.givenBack }
   if (verdict.kind === 'wait') {
     return {
@@ -113,7 +113,7 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
     return weighDecline(app, refund, again, now)
   // An earlier send may still arrive, so that this one did not leave proves nothing.
   if (again.kind === 'not_sent' || again.kind === 'unknown') return { kind: 'unknown', answered: true }
-  if (refund.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent')
+  if (refund.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent', refund.provider)
   return again
 }
 
@@ -143,7 +143,7 @@ async function weighDecline(
 async function explain(app: BillingApp, refund: LeasedRefund): Promise<Found> {
   const found = await look(app, refund)
   if (found.kind !== 'none') return found
-  const { namesRefunds, lookup } = app.provider.guards
+  const { namesRefunds, lookup } = app.providers.named(refund.provider).guards
   const isCertain = namesRefunds && lookup === 'immediate' && refund.origin === 'request'
   return isCertain ? { kind: 'overtaken', givenBack: found.givenBack } : { kind: 'unknown', answered: true }
 }
@@ -152,7 +152,7 @@ async function ask(
   app: BillingApp,
   refund: LeasedRefund,
 ): Promise<Exclude<RefundOutcome, { kind: 'credentials_refused' }>> {
-  const outcome = await app.provider.refund({
+  const outcome = await app.providers.named(refund.provider).refund({
     key: refund.reference,
     payment: refund.payment,
     amount: refund.amount,
@@ -166,11 +166,16 @@ async function ask(
 type Looked = Found | { kind: 'none'; givenBack: bigint }
 
 async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
-  const lookup = await app.provider.findPayment(refund.payment.reference)
+  const lookup = await app.providers.named(refund.provider).findPayment(refund.payment.reference)
   if (lookup.kind === 'mismatch') return lookup
   if (lookup.kind !== 'found') return { kind: 'unknown' }
   if (!isAsAsked(lookup.payment, refund.payment)) return { kind: 'mismatch' }
-  const found = refundOnRecord(lookup.payment, refund, refund.refunded, app.provider.guards)
+  const found = refundOnRecord(
+    lookup.payment,
+    refund,
+    refund.refunded,
+    app.providers.named(refund.provider).guards,
+  )
   return found.kind === 'none' ? { ...found, givenBack: lookup.payment.refunded.minor } : found
 }
 
@@ -217,7 +222,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await parkRefund(app.db, refundId, doubtful, {
         nextLookupAfterMs,
         unanswered: false,
-        lookupBy: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
+        lookupBy: nextCheck(sentAt, now, app.providers.named(refund.provider).guards.keyWindowMs),
       })
       return 'pending'
     case 'declined_again':
@@ -233,7 +238,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : doubtful, {
         nextLookupAfterMs,
         unanswered: outcome.kind === 'unknown' && !outcome.answered,
-        lookupBy: nextCheck(sentAt, now, app.provider.guards.keyWindowMs),
+        lookupBy: nextCheck(sentAt, now, app.providers.named(refund.provider).guards.keyWindowMs),
       })
       return 'pending'
     case 'none_yet':

@@ -48,9 +48,11 @@ export async function openPeriods(
         ${of((row) => row.subscription.price.minor)}::bigint[],
         ${of((row) => row.subscription.price.currency)}::text[],
         ${of((row) => row.method.methodId)}::text[],
+        ${of((row) => row.method.provider)}::text[],
         ${of((row) => row.invoiceId)}::text[],
         ${of((row) => row.paymentId)}::text[]
-      ) as g (subscription_id, account_id, k, start_at, end_at, description, amount, currency, method_id, invoice_id, payment_id)
+      ) as g (subscription_id, account_id, k, start_at, end_at, description, amount, currency, method_id, provider,
+        invoice_id, payment_id)
     ),
     -- The account's row lock hands out its invoice numbers one after another.
     counted as (
@@ -75,9 +77,9 @@ export async function openPeriods(
       select subscription_id, k, start_at, end_at, invoice_id from given
     )
     insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id,
-      payment_method_id, amount, currency, status, created_at, sent_at, sending_until, next_lookup_at)
+      payment_method_id, provider, amount, currency, status, created_at, sent_at, sending_until, next_lookup_at)
     select payment_id, billing.charge_reference(subscription_id, k, 1), invoice_id, 1, subscription_id, account_id,
-      method_id, amount, currency, 'sending', ${now}, ${now}, ${realTimeIn(leaseMs)}, ${realTimeIn(leaseMs)}
+      method_id, provider, amount, currency, 'sending', ${now}, ${now}, ${realTimeIn(leaseMs)}, ${realTimeIn(leaseMs)}
     from given where payment_id is not null
     returning id, provider_reference as reference,
       (select lookup_first_before from billing.installation) as lookup_first_before`.execute(tx)
@@ -90,6 +92,7 @@ export async function openPeriods(
           {
             paymentId,
             reference: written.get(paymentId)!.reference,
+            provider: method.provider,
             dueAt: due.period.start,
             maybeSentBefore: due.period.start <= (written.get(paymentId)!.lookup_first_before ?? new Date(0)),
             invoiceId,

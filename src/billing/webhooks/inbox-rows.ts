@@ -5,6 +5,7 @@ import type { WebhookClaim } from './webhook.ts'
 
 /** An authentic event on its way into the inbox. */
 export type NewWebhook = {
+  readonly provider: string
   readonly eventId: string
   readonly bodyHash: Buffer
   readonly sealed: Buffer
@@ -41,7 +42,7 @@ export function openInbox(pool: pg.Pool): Inbox {
           entries.map(({ webhook }) => webhook),
         )
         // Of two copies in one statement the first is the one that was stored.
-        for (const { webhook, resolve } of entries) resolve(stored.delete(webhook.eventId))
+        for (const { webhook, resolve } of entries) resolve(stored.delete(nameOf(webhook)))
       } catch (error) {
         for (const { reject } of entries) reject(error)
       }
@@ -63,16 +64,17 @@ const patienceSeconds = 1
 
 async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): Promise<Set<string>> {
   const of = <T>(pick: (webhook: NewWebhook) => T) => webhooks.map(pick)
-  const { rows } = await pool.query<{ event_id: string }>({
+  const { rows } = await pool.query<{ provider: string; event_id: string }>({
     name: 'billing-store-webhooks',
-    text: `insert into billing.webhook (event_id, body_hash, sealed, type, claim, reference, status, received_at, next_lookup_at)
-           select event_id, body_hash, sealed, type, claim, reference,
+    text: `insert into billing.webhook
+             (provider, event_id, body_hash, sealed, type, claim, reference, status, received_at, next_lookup_at)
+           select provider, event_id, body_hash, sealed, type, claim, reference,
              case when claim is null or reference is null then 'ignored' else 'waiting' end, received_at,
              clock_timestamp() + make_interval(secs => ${patienceSeconds})
-           from unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::timestamptz[])
-             as w (event_id, body_hash, sealed, type, claim, reference, received_at)
-           on conflict (event_id) do nothing
-           returning event_id`,
+           from unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
+             $8::text[]) as w (event_id, body_hash, sealed, type, claim, reference, received_at, provider)
+           on conflict (provider, event_id) do nothing
+           returning provider, event_id`,
     values: [
       of(({ eventId }) => eventId),
       of(({ bodyHash }) => bodyHash),
@@ -81,9 +83,15 @@ async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): P
       of(({ claim }) => claim),
       of(({ reference }) => reference),
       of(({ receivedAt }) => receivedAt),
+      of(({ provider }) => provider),
     ],
   })
-  return new Set(rows.map(({ event_id }) => event_id))
+  return new Set(rows.map(({ provider, event_id: eventId }) => nameOf({ provider, eventId })))
+}
+
+/** An event's id is its provider's own. */
+function nameOf({ provider, eventId }: { provider: string; eventId: string }): string {
+  return `${provider} ${eventId}`
 }
 
 /**
@@ -92,15 +100,18 @@ async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): P
  */
 export async function insertHint(
   db: BillingDb,
-  hint: { names: readonly string[]; type: string; bodyHash: Buffer; now: Date },
+  hint: { provider: string; names: readonly string[]; type: string; bodyHash: Buffer; now: Date },
 ): Promise<void> {
   await sql`
-    insert into billing.webhook as w (event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
-    select 'hint:' || p.id, ${hint.bodyHash}, ${hint.type}, 'changed', p.provider_reference, 'waiting', ${hint.now}, clock_timestamp()
+    insert into billing.webhook as w
+      (provider, event_id, body_hash, type, claim, reference, status, received_at, next_lookup_at)
+    select p.provider, 'hint:' || p.id, ${hint.bodyHash}, ${hint.type}, 'changed', p.provider_reference, 'waiting',
+      ${hint.now}, clock_timestamp()
     from billing.payment p
-    where p.provider_reference = any (${[...hint.names]}) or p.provider_id = any (${[...hint.names]})
+    where p.provider = ${hint.provider}
+      and (p.provider_reference = any (${[...hint.names]}) or p.provider_id = any (${[...hint.names]}))
     limit 1
-    on conflict (event_id) do update
+    on conflict (provider, event_id) do update
       set status = 'waiting', tries = 0, last_error = null, settled_at = null,
         received_at = excluded.received_at, next_lookup_at = excluded.next_lookup_at
       where w.status <> 'waiting'`.execute(db)
@@ -115,9 +126,9 @@ const mostAtOnce = 5_000
 export async function settleKnown(db: BillingDb, now: Date): Promise<number> {
   const settled = await sql`
     with known as (
-      select w.event_id, p.id is not null as ours
+      select w.provider, w.event_id, p.id is not null as ours
       from billing.webhook w
-      left join billing.payment p on p.provider_reference = w.reference
+      left join billing.payment p on p.provider_reference = w.reference and p.provider = w.provider
       where w.status = 'waiting'
         and (p.id is null
           or w.claim = 'paid' and p.status = 'succeeded'
@@ -128,30 +139,36 @@ export async function settleKnown(db: BillingDb, now: Date): Promise<number> {
     update billing.webhook w
     set status = case when known.ours then 'done' else 'ignored' end, settled_at = ${now}, last_error = null
     from known
-    where w.event_id = known.event_id and w.status = 'waiting'
+    where w.provider = known.provider and w.event_id = known.event_id and w.status = 'waiting'
     returning 1`.execute(db)
   return settled.rows.length
 }
 
-export type WaitingWebhook = { readonly eventId: string; readonly reference: string; readonly tries: number }
+export type WaitingWebhook = {
+  readonly provider: string
+  readonly eventId: string
+  readonly reference: string
+  readonly tries: number
+}
 
 // Long enough for a slow provider; after a crash the events are taken up again by then.
 const leaseSeconds = 60
 
 /** Takes events that need a look, oldest first, and leases them to the caller. */
 export async function takeWaiting(db: BillingDb, limit: number): Promise<WaitingWebhook[]> {
-  const taken = await sql<{ event_id: string; reference: string; tries: number }>`
+  const taken = await sql<{ provider: string; event_id: string; reference: string; tries: number }>`
     update billing.webhook
     set tries = tries + 1, next_lookup_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
-    where event_id in (
-      select event_id from billing.webhook
+    where (provider, event_id) in (
+      select provider, event_id from billing.webhook
       where status = 'waiting' and next_lookup_at <= clock_timestamp()
       order by next_lookup_at limit ${limit} for update skip locked)
-    returning event_id, reference, tries`.execute(db)
-  return taken.rows.map(({ event_id, reference, tries }) => ({ eventId: event_id, reference, tries }))
+    returning provider, event_id, reference, tries`.execute(db)
+  return taken.rows.map(({ event_id: eventId, ...row }) => ({ ...row, eventId }))
 }
 
 export type WebhookEnd = {
+  readonly provider: string
   readonly eventId: string
   readonly status: 'waiting' | 'done' | 'ignored' | 'failed'
   readonly error: string | null
@@ -168,12 +185,13 @@ export async function endWebhooks(db: BillingDb, now: Date, ends: readonly Webho
       settled_at = case when e.status <> 'waiting' then ${now}::timestamptz end,
       next_lookup_at = clock_timestamp() + make_interval(secs => e.look_after)
     from unnest(
+      ${ends.map(({ provider }) => provider)}::text[],
       ${ends.map(({ eventId }) => eventId)}::text[],
       ${ends.map(({ status }) => status)}::text[],
       ${ends.map(({ error }) => error)}::text[],
       ${ends.map(({ lookAfterSeconds }) => lookAfterSeconds)}::float8[]
-    ) as e (event_id, status, error, look_after)
-    where w.event_id = e.event_id and w.status = 'waiting'`.execute(db)
+    ) as e (provider, event_id, status, error, look_after)
+    where w.provider = e.provider and w.event_id = e.event_id and w.status = 'waiting'`.execute(db)
 }
 
 /** Puts events back into the line: one by its id, or all that failed. Their payment is looked up whatever they say. */
@@ -211,8 +229,8 @@ export function bodiesUntil(now: Date): Date {
 export async function eraseOldBodies(db: BillingDb, now: Date): Promise<number> {
   const erased = await sql`
     update billing.webhook set sealed = null
-    where event_id in (
-      select event_id from billing.webhook
+    where (provider, event_id) in (
+      select provider, event_id from billing.webhook
       where sealed is not null and received_at <= ${bodiesUntil(now)}
       order by received_at limit ${mostAtOnce})
     returning 1`.execute(db)

@@ -53,10 +53,11 @@ async function lookUp(
   return webhooks.map((webhook) => ({ webhook, look: looks.get(webhook.reference)! }))
 }
 
-function endOf({ eventId, tries }: WaitingWebhook, look: Look): WebhookEnd {
-  if (look === 'settled') return { eventId, status: 'done', error: null, lookAfterSeconds: 0 }
-  if (look === 'not_ours') return { eventId, status: 'ignored', error: null, lookAfterSeconds: 0 }
+function endOf({ provider, eventId, tries }: WaitingWebhook, look: Look): WebhookEnd {
+  const event = { provider, eventId }
+  if (look === 'settled') return { ...event, status: 'done', error: null, lookAfterSeconds: 0 }
+  if (look === 'not_ours') return { ...event, status: 'ignored', error: null, lookAfterSeconds: 0 }
   const error = look instanceof Error ? look.constructor.name : 'not_known'
   const status = tries >= mostTries ? 'failed' : 'waiting'
-  return { eventId, status, error, lookAfterSeconds: retryAfterSeconds(tries) }
+  return { ...event, status, error, lookAfterSeconds: retryAfterSeconds(tries) }
 }

@@ -6,6 +6,7 @@ import { refuse } from '../../platform/refusal.ts'
 import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingApp } from '../app.ts'
 import { stopCharging } from '../charging-stop.ts'
+import type { Provider } from '../providers/port.ts'
 import { type Inbox, insertHint } from './inbox-rows.ts'
 import { claimOf } from './webhook.ts'
 
@@ -19,21 +20,21 @@ export type WebhookStore = { readonly inbox: Inbox; readonly vault: Vault }
 export async function receiveWebhook(
   app: BillingApp,
   { inbox, vault }: WebhookStore,
-  headers: IncomingHttpHeaders,
-  body: Buffer,
+  { headers, body, from }: { headers: IncomingHttpHeaders; body: Buffer; from?: string },
 ): Promise<{ duplicate: boolean }> {
-  const secrets = app.terms.webhookSecrets
-  // Real time: a signature does not grow older because the sandbox clock was moved.
-  const verified = app.provider.verifyWebhook({ headers, body, secrets, now: new Date() })
-  if (!verified) throw refuse('invalid_signature')
+  const senders = app.providers.all.filter(({ name }) => from === undefined || name === from)
+  if (senders.length === 0) throw refuse('route_not_found')
+  const authentic = verify(app, senders, headers, body)
+  if (!authentic) throw refuse('invalid_signature')
 
-  const hint = app.provider.readWebhook(readJson(body))
+  const { provider, eventId } = authentic
+  const hint = provider.readWebhook(readJson(body))
   if (hint.live && app.terms.sandbox) await stopCharging(app.db, 'live_webhook', app.clock())
-  const { eventId } = verified
   const isNew = await inbox.add({
+    provider: provider.name,
     eventId,
     bodyHash: createHash('sha256').update(body).digest(),
-    sealed: vault.seal(body.toString('utf8'), `webhook:${eventId}`),
+    sealed: vault.seal(body.toString('utf8'), `webhook:${provider.name} ${eventId}`),
     type: nameIn(hint.type) ?? 'unknown',
     claim: claimOf(hint.type) ?? null,
     reference: nameIn(hint.reference) ?? null,
@@ -42,17 +43,41 @@ export async function receiveWebhook(
   return { duplicate: !isNew }
 }
 
+/** Whose it is, the secret tells that verifies it. */
+function verify(
+  app: BillingApp,
+  senders: readonly Provider[],
+  headers: IncomingHttpHeaders,
+  body: Buffer,
+): { provider: Provider; eventId: string } | undefined {
+  // Real time: a signature does not grow older because the sandbox clock was moved.
+  const now = new Date()
+  for (const provider of senders) {
+    const secrets = app.terms.webhookSecrets[provider.name] ?? []
+    const verified = secrets.length > 0 && provider.verifyWebhook({ headers, body, secrets, now })
+    if (verified) return { provider, eventId: verified.eventId }
+  }
+  return undefined
+}
+
 /** Takes an unsigned message about a payment. Nothing in it is believed; it only makes us look. */
 export async function receiveHint(app: BillingApp, body: Buffer): Promise<void> {
   const parsed = readJson(body)
-  const hint = app.provider.readWebhook(parsed)
+  const provider = unsigning(app)
+  const hint = provider.readWebhook(parsed)
   const names = [hint.reference, ...namesIn(parsed), ...namesIn((parsed as { data?: unknown } | null)?.data)]
   await insertHint(app.db, {
+    provider: provider.name,
     names: names.map(nameIn).filter((name) => name !== undefined),
     type: nameIn(hint.type) ?? 'unknown',
     bodyHash: createHash('sha256').update(body).digest(),
     now: app.clock(),
   })
+}
+
+/** The one whose messages carry no signature. Without it, hints are taken for the provider of new cards. */
+function unsigning({ providers }: BillingApp): Provider {
+  return providers.all.find(({ name }) => name === 'toss') ?? providers.forNew
 }
 
 function readJson(body: Buffer): unknown {

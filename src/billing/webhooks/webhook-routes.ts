@@ -14,6 +14,7 @@ export function webhookRoutes(http: Http, app: BillingApp): void {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
     signedRoute(scope, app, webhookStore)
+    signedRouteOfProvider(scope, app, webhookStore)
     if (app.terms.hintSecret !== undefined) hintRoute(scope, app, app.terms.hintSecret)
   })
 }
@@ -31,7 +32,31 @@ function signedRoute(http: Http, app: BillingApp, webhookStore: WebhookStore): v
       },
     },
     async (request) => {
-      const { duplicate } = await receiveWebhook(app, webhookStore, request.headers, bytesOf(request.body))
+      const { headers } = request
+      const { duplicate } = await receiveWebhook(app, webhookStore, { headers, body: bytesOf(request.body) })
+      return envelope({ received: true as const, duplicate })
+    },
+  )
+}
+
+/** The same for one of several providers, whose secrets alone are tried. */
+function signedRouteOfProvider(http: Http, app: BillingApp, webhookStore: WebhookStore): void {
+  http.post(
+    '/api/billing/webhook/:provider',
+    {
+      bodyLimit: bodyLimits.webhook,
+      config: { access: 'signed' },
+      schema: {
+        summary: 'Receive a signed notification of the payment provider named',
+        tags: ['billing'],
+        params: Type.Object({ provider: Type.String({ description: 'sandbox, stripe, toss or portone' }) }),
+        response: { 200: success(Type.Object({ received: Type.Literal(true), duplicate: Type.Boolean() })) },
+      },
+    },
+    async (request) => {
+      const { headers, params } = request
+      const delivery = { headers, body: bytesOf(request.body), from: params.provider }
+      const { duplicate } = await receiveWebhook(app, webhookStore, delivery)
       return envelope({ received: true as const, duplicate })
     },
   )

@@ -2,6 +2,7 @@ import { resolveOpenPayment } from '../../../src/billing/collection/resolve-open
 import { finishMethodChange } from '../../../src/billing/lifecycle/change-payment-method.ts'
 import { eraseAccount } from '../../../src/billing/lifecycle/erase-account.ts'
 import { endSubscription } from '../../../src/billing/subscriptions/end-subscription.ts'
+import { onlyProvider } from '../../billing/scripted-billing.ts'
 import type { Facts } from '../invariants.ts'
 import { endsOf, type Pair, unless } from '../pair.ts'
 import type { Actor, Stage } from '../stage.ts'
@@ -26,7 +27,7 @@ export const eraseSettle: Pair = {
     const accountId = stage.newAccount()
     const { subscriptionId, paymentId } = await stage.subscribeInDoubt(accountId, true)
     // Its own lookup finds nothing out yet.
-    const silent = { ...stage.actors.A, app: { ...stage.app, provider: unanswering(stage) } }
+    const silent = { ...stage.actors.A, app: { ...stage.app, providers: unanswering(stage) } }
     await cancel(silent, subscriptionId)
     await stage.app.pool.query(`update billing.subscription set cancel_note = 'words' where id = $1`, [
       subscriptionId,
@@ -51,7 +52,7 @@ export const eraseSettle: Pair = {
 }
 
 function unanswering(stage: Stage) {
-  return { ...stage.app.provider, findPayment: async () => ({ kind: 'unknown' as const }) }
+  return onlyProvider({ ...stage.app.providers.forNew, findPayment: async () => ({ kind: 'unknown' }) })
 }
 
 export const eraseCard: Pair = {

@@ -1,0 +1,75 @@
+import { sql } from 'kysely'
+import type { BillingApp } from './app.ts'
+import { liftCredentialStop } from './charging-stop.ts'
+import type { Provider, ProviderCheck } from './providers/port.ts'
+
+export type CheckedProvider = {
+  readonly provider: string
+  readonly isForNew: boolean
+  readonly lines: readonly ProviderCheck[]
+  readonly ok: boolean
+  /** Charging through it had been stopped because it refused our credentials, and goes on now. */
+  readonly resumed: boolean
+}
+
+/**
+ * Asks every provider harmless questions: those whose keys are set, and those that still hold cards in use. One that
+ * passes is charged through again, should refused credentials have stopped that.
+ */
+export async function checkProviders(app: BillingApp): Promise<CheckedProvider[]> {
+  const checked: CheckedProvider[] = []
+  for (const provider of await listNeeded(app)) {
+    const lines = [...(await provider.check(app.clock()))]
+    if (isKnown(app, provider) && !lines.some(({ subject }) => subject === 'webhook_secret'))
+      lines.push(secretLine(app, provider.name))
+    const ok = lines.every((line) => line.ok)
+    checked.push({
+      provider: provider.name,
+      isForNew: provider === app.providers.forNew,
+      lines,
+      ok,
+      resumed: ok && (await liftCredentialStop(app.db, provider.name, app.clock())),
+    })
+  }
+  return checked
+}
+
+async function listNeeded({ db, providers }: BillingApp): Promise<Provider[]> {
+  const { rows } = await sql<{ provider: string }>`
+    select distinct m.provider from billing.subscription s join billing.payment_method m on m.id = s.payment_method_id
+    where s.status <> 'canceled' order by 1`.execute(db)
+  const names = new Set([...providers.all.map(({ name }) => name), ...rows.map(({ provider }) => provider)])
+  return [...names].map((name) => providers.named(name))
+}
+
+function isKnown({ providers }: BillingApp, provider: Provider): boolean {
+  return providers.all.includes(provider)
+}
+
+const shortestSecret = 24
+
+/** What can be said of the secrets without a notification; the first that arrives says the rest. */
+function secretLine({ terms }: BillingApp, name: string): ProviderCheck {
+  const secrets = terms.webhookSecrets[name] ?? []
+  const subject = 'webhook_secret'
+  if (name === 'toss') {
+    const message = terms.hintSecret
+      ? 'Toss signs nothing; its messages are hints under HINT_SECRET.'
+      : 'Toss signs nothing, and without HINT_SECRET its messages are not taken; lookups and reconcile find out instead.'
+    return { subject, ok: true, message }
+  }
+  if (secrets.length === 0)
+    return {
+      subject,
+      ok: false,
+      message: `No webhook secret of ${name} is set, so its notifications are refused.`,
+    }
+  const isLong = secrets.every((secret) => secret.length >= shortestSecret)
+  return {
+    subject,
+    ok: isLong,
+    message: isLong
+      ? `${secrets.length} set, of at least ${shortestSecret} characters.`
+      : `A webhook secret of ${name} has fewer than ${shortestSecret} characters; make a longer one.`,
+  }
+}

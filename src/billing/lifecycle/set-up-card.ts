@@ -1,0 +1,68 @@
+import { newId } from '../../platform/id.ts'
+import type { Begun } from '../../platform/idempotency.ts'
+import { ensureAccount, findContact } from '../accounts/account-rows.ts'
+import { answerWithin } from '../answer-within.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import type { GivenMethod } from '../payments/payment-method-rows.ts'
+import { getSetup, insertSetup, isCustomerOf, keepCustomerKey } from '../payments/setup-rows.ts'
+import type { SetUpOutcome } from '../providers/port.ts'
+import { refuse } from '../refusals.ts'
+
+/** Records that an account is about to hand over a card. The provider is asked in `finishSetup`, after this commits. */
+export async function beginSetup(
+  app: BillingApp,
+  tx: BillingTx,
+  { accountId, actor }: { accountId: string; actor: Actor },
+): Promise<Begun> {
+  const now = app.clock()
+  const setupId = newId('setup_', now)
+  await ensureAccount(tx, accountId, app.terms.timeZone, now)
+  await insertSetup(tx, { setupId, accountId, provider: app.providers.forNew.name, now })
+  await insertAudit(tx, { at: now, actor, action: 'account.set_up_card', accountId, target: setupId })
+  return { intent: setupId, subject: setupId }
+}
+
+export type SetUp = {
+  readonly setupId: string
+  readonly provider: string
+  /** What the provider's browser SDK needs. */
+  readonly client: Readonly<Record<string, string>>
+}
+
+/** Asks the provider to prepare the collecting, and keeps under which name it knows this account. Moves no money. */
+export async function finishSetup(app: BillingApp, setupId: string): Promise<SetUp> {
+  const { accountId, provider, customerKey } = await getSetup(app.db, setupId)
+  const contact = await findContact(app.db, app.vault, accountId)
+  let outcome: SetUpOutcome = { kind: 'unknown' }
+  await answerWithin(app.terms.answerWithinMs, async () => {
+    const asked = { setupId, accountId, customerKey, email: contact?.email ?? null }
+    outcome = await app.providers.named(provider).setUp(asked)
+  })
+  return answerOf(app, { setupId, provider }, outcome)
+}
+
+async function answerOf(
+  app: BillingApp,
+  { setupId, provider }: { setupId: string; provider: string },
+  outcome: SetUpOutcome,
+): Promise<SetUp> {
+  if (outcome.kind === 'refused') throw refuse('provider_error')
+  if (outcome.kind !== 'done') throw refuse('provider_unavailable', { headers: { 'retry-after': '5' } })
+  if (outcome.customerKey !== null) await keepCustomerKey(app.db, setupId, outcome.customerKey)
+  return { setupId, provider, client: outcome.client }
+}
+
+/** A card that comes with another account's customer key is refused before anybody is asked about it. */
+export async function requireOwnCustomer(
+  app: BillingApp,
+  tx: BillingTx,
+  accountId: string,
+  given: GivenMethod,
+): Promise<void> {
+  const { name, guards } = app.providers.forNew
+  if ('billingKey' in given || guards.anyCustomer) return
+  const { customerKey } = given
+  if (!(await isCustomerOf(tx, { accountId, provider: name, customerKey })))
+    throw refuse('billing_key_invalid')
+}

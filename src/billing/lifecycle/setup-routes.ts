@@ -1,0 +1,44 @@
+import Type from 'typebox'
+import { answerOnce } from '../../platform/http/answer-once.ts'
+import { success } from '../../platform/http/answers.ts'
+import { AccountId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import type { BillingApp } from '../app.ts'
+import { onceContext } from '../once-context.ts'
+import { beginSetup, finishSetup } from './set-up-card.ts'
+
+const SetupView = Type.Object({
+  setup_id: Type.String(),
+  provider: Type.String({ description: 'Whose browser SDK collects the card' }),
+  client: Type.Record(Type.String(), Type.String(), {
+    description: "What the provider's browser SDK needs; see docs/providers.md",
+  }),
+})
+
+export function setupRoutes(http: Http, app: BillingApp): void {
+  http.post(
+    '/api/billing/setup',
+    {
+      config: { access: 'billing:write' },
+      schema: {
+        summary: "Prepare the collecting of a card by the provider's browser SDK",
+        tags: ['billing'],
+        body: Type.Object({ account_id: AccountId }, { additionalProperties: false }),
+        response: { 201: success(SetupView) },
+      },
+    },
+    async (request, reply) => {
+      const asked = { accountId: request.body.account_id, actor: request.principal.tokenId }
+      await answerOnce(
+        onceContext(app),
+        request,
+        reply,
+        (tx) => beginSetup(app, tx, asked),
+        async (intent) => {
+          const { setupId, provider, client } = await finishSetup(app, intent)
+          return { status: 201, data: { setup_id: setupId, provider, client } }
+        },
+      )
+    },
+  )
+}

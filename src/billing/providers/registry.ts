@@ -1,0 +1,30 @@
+import type { Provider } from './port.ts'
+import { sandboxProvider } from './sandbox.ts'
+
+/** What an adapter is built from: how its provider is reached, and how long a call may take. */
+export type AdapterSettings = {
+  readonly name: string
+  readonly secretKey: string | undefined
+  readonly baseUrl: string | undefined
+  readonly webhookSecrets: readonly string[]
+  readonly storeId: string | undefined
+  readonly channelKey: string | undefined
+  readonly timeoutMs: number
+}
+
+type Adapter = (settings: AdapterSettings) => Provider
+
+/** One line for each provider that can be spoken to. */
+const adapters: Readonly<Record<string, Adapter>> = {
+  sandbox: ({ baseUrl, secretKey, timeoutMs }) =>
+    sandboxProvider({ baseUrl: baseUrl!, secretKey: secretKey!, timeoutMs }),
+}
+
+export function buildAdapter(settings: AdapterSettings): Provider {
+  const build = adapters[settings.name]
+  if (!build)
+    throw new Error(
+      `PAYMENT_PROVIDER=${settings.name} has no adapter in this release; docs/providers.md tells what is there.`,
+    )
+  return build(settings)
+}

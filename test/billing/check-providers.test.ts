@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { findChargingStop, stopForCredentials } from '../../src/billing/charging-stop.ts'
+import { provider } from '../../src/cli/provider.ts'
+import { listAlarms } from '../../src/platform/alarm.ts'
+import { openWorld, type World } from '../world.ts'
+import { runCommand } from './run-command.ts'
+
+let world: World
+beforeAll(async () => {
+  world = await openWorld({ now: '2026-03-05T09:00:00+09:00' })
+})
+afterAll(() => world.close())
+
+const check = (args: string[], environment: Record<string, string> = {}) =>
+  runCommand(provider, args, { ...world.environment, ...environment })
+
+test('a provider that is set up right passes, and a stop for refused credentials ends by it', async () => {
+  const { db } = world.app.billing
+  await stopForCredentials(db, 'sandbox', world.app.clock())
+  const { code, output } = await check(['check', '--json'])
+  expect(code).toBe(0)
+  expect(JSON.parse(output)).toMatchObject({
+    ok: true,
+    providers: [{ provider: 'sandbox', for_new_cards: true, ok: true, charging_resumed: true }],
+  })
+  const subjects = JSON.parse(output).providers[0].checks.map((line: { subject: string }) => line.subject)
+  expect(subjects.sort()).toEqual(['clock', 'credentials', 'listing', 'webhook_secret'])
+  expect(await findChargingStop(db)).toBeUndefined()
+  expect(await listAlarms(db, 5)).toEqual([])
+  expect((await check(['check'])).output).toMatch(/^sandbox \(new cards\)\n {2}ok {5}credentials/)
+})
+
+test('one that cannot be reached or is set up badly fails line by line, and a stop stays', async () => {
+  const { db } = world.app.billing
+  await stopForCredentials(db, 'sandbox', world.app.clock())
+  const { code, output } = await check(['check', '--json'], {
+    PROVIDER_BASE_URL: 'http://127.0.0.1:9',
+    WEBHOOK_SECRETS: 'short',
+  })
+  expect(code).toBe(1)
+  const faults = JSON.parse(output).providers[0].checks.filter((line: { ok: boolean }) => !line.ok)
+  expect(faults.map((line: { subject: string }) => line.subject)).toEqual([
+    'credentials',
+    'listing',
+    'webhook_secret',
+  ])
+  expect(output).not.toContain('"short"')
+  expect(await findChargingStop(db, 'sandbox')).toBeDefined()
+  expect((await check(['check'])).code).toBe(0)
+})
+
+test('a provider that holds cards in use and has no keys is reported', async () => {
+  await world.post('/api/billing/subscribe', {
+    account_id: 'acct_1',
+    plan_id: 'starter-monthly',
+    payment_method: { billing_key: 'bk_test_ok' },
+  })
+  await world.query(`update billing.payment_method set provider = 'elsewhere'`)
+  const { code, output } = await check(['check'])
+  expect(code).toBe(1)
+  expect(output).toMatch(/elsewhere\n {2}fault {2}credentials/)
+})
+
+test('anything else is a mistake in the command', async () => {
+  expect((await check([])).code).toBe(2)
+  expect((await check(['check', 'stripe'])).code).toBe(2)
+})
