@@ -57,12 +57,20 @@ export class NotSent extends Error {}
 function responseOf(answer: JsonAnswer): Response {
   if (answer.kind === 'not_sent') throw new NotSent('no connection came about')
   if (answer.kind === 'unknown') throw new Error('there was no answer')
+  // The SDK takes whatever names no error for a success, redirects and failures of a proxy among them.
+  if ((answer.status < 200 || answer.status > 299) && !namesError(answer.body))
+    throw new Error('the answer is not one of Stripe')
   const headers = new Headers()
   for (const [name, value] of Object.entries(answer.headers)) {
     if (typeof value === 'string') headers.set(name, value)
   }
   const body = answer.body === undefined ? 'this is not JSON' : JSON.stringify(answer.body)
   return new Response(hasNoBody(answer.status) ? null : body, { status: answer.status, headers })
+}
+
+function namesError(body: unknown): boolean {
+  const error = (body as { error?: unknown } | null | undefined)?.error
+  return typeof error === 'object' && error !== null
 }
 
 function hasNoBody(status: number): boolean {

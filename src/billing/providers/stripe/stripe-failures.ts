@@ -52,8 +52,15 @@ export function failureOfRead(error: unknown): Exclude<Failure, { kind: 'key_use
   return failure.kind === 'key_used_otherwise' ? { kind: 'unknown' } : failure
 }
 
-export function isReplay(headers: Readonly<Record<string, string>> | undefined): boolean {
-  return headers?.['idempotent-replayed'] === 'true'
+export function isReplay(headers: unknown): boolean {
+  return headerOf(headers, 'idempotent-replayed') === 'true'
+}
+
+/** The SDK tells an answer's headers as a plain object with an error, and as the transport has them otherwise. */
+export function headerOf(headers: unknown, name: string): string | undefined {
+  if (headers instanceof Headers) return headers.get(name) ?? undefined
+  const value = (headers as Record<string, unknown> | null | undefined)?.[name]
+  return typeof value === 'string' ? value : undefined
 }
 
 /** The thing named does not exist. */

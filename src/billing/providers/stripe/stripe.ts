@@ -25,6 +25,7 @@ import {
   type Failure,
   failureOf,
   failureOfRead,
+  headerOf,
   isMissing,
   isReplay,
   type Refused,
@@ -309,7 +310,7 @@ function intentOutcome(request: ChargeRequest, intent: WithResponse, isLive: boo
   }
 }
 
-type WithResponse = Stripe.PaymentIntent & { lastResponse?: { headers: Record<string, string> } }
+type WithResponse = Stripe.PaymentIntent & { lastResponse?: { headers: unknown } }
 
 function isAbout(request: ChargeRequest, payment: ProviderPayment): boolean {
   return payment.reference === request.key && sameMoney(payment.amount, request.amount)
@@ -441,7 +442,7 @@ async function check(
   }
   try {
     const page = await stripe.paymentIntents.list({ limit: 1 })
-    const date = Date.parse(page.lastResponse.headers.date ?? '')
+    const date = Date.parse(headerOf(page.lastResponse.headers, 'date') ?? '')
     const isOnTime = Math.abs(date - now.getTime()) <= toleranceMs
     return [
       { subject: 'credentials', ok: true, message: 'The key is taken.' },
