@@ -124,6 +124,16 @@ export function openBook(pool: pg.Pool) {
       return rows[0]
     },
 
+    /** Several payments at once by our ids, each as JSON. */
+    async findAll<T>(ids: readonly string[]): Promise<T[]> {
+      const { rows } = await pool.query<{ payment: T }>({
+        name: 'sandbox-find-all',
+        text: 'select sandbox.render_payment(p) as payment from sandbox.payment as p where p.id = any($1)',
+        values: [ids],
+      })
+      return rows.map(({ payment }) => payment)
+    },
+
     /** By the time each was asked for, or by the time at which something last happened to it. */
     async listOldestFirst(
       by: 'created' | 'changed',

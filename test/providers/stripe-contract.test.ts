@@ -21,7 +21,7 @@ providerContract(
   },
   async () => {
     const world = await openProviderWorld({ wire: stripeWire })
-    const timeoutMs = 400
+    const timeoutMs = 800
     const secretKey = 'sk_test_contract'
     const advanceMs = async (ms: number) => world.clock.moveTo(new Date(world.clock().getTime() + ms))
     return {

@@ -33,6 +33,7 @@ export function openStripeDesk(context: ProviderContext) {
   }
 
   const refundsOf = async (intent: Intent, payment: BookPayment): Promise<Stripe.Refund[]> => {
+    if (payment.refunds.length === 0) return []
     const newestFirst = [...payment.refunds].reverse()
     const now = await context.now()
     return Promise.all(
@@ -47,6 +48,16 @@ export function openStripeDesk(context: ProviderContext) {
     const refunds = await refundsOf(intent, payment)
     const url = `/v1/charges/${payment.id}/refunds`
     return renderCharge(intent, payment, renderList(refunds.slice(0, 10), refunds.length > 10, url))
+  }
+
+  const shown = async (intent: Intent, payment: BookPayment | undefined, expand: readonly string[]) => {
+    const isExpanded = expand.some((path) => path === 'latest_charge' || path.startsWith('latest_charge.'))
+    const latest = !payment
+      ? null
+      : isExpanded
+        ? await chargeOf(intent, payment, expand.includes('latest_charge.refunds'))
+        : payment.id
+    return renderIntent(intent, payment, latest)
   }
 
   return {
@@ -81,15 +92,15 @@ export function openStripeDesk(context: ProviderContext) {
 
     keep: async (intent: Intent, now: Date) => objects.put('payment_intent', intent.id, intent, now),
 
-    async show(intent: Intent, expand: readonly string[] = []): Promise<Stripe.PaymentIntent> {
-      const payment = await paymentOf(intent)
-      const isExpanded = expand.some((path) => path === 'latest_charge' || path.startsWith('latest_charge.'))
-      const latest = !payment
-        ? null
-        : isExpanded
-          ? await chargeOf(intent, payment, expand.includes('latest_charge.refunds'))
-          : payment.id
-      return renderIntent(intent, payment, latest)
+    show: async (intent: Intent, expand: readonly string[] = []) =>
+      shown(intent, await paymentOf(intent), expand),
+
+    async showAll(intents: readonly Intent[], expand: readonly string[]): Promise<Stripe.PaymentIntent[]> {
+      const ids = intents.flatMap(({ charges }) => charges.at(-1) ?? [])
+      const payments = new Map((await book.findAll<BookPayment>(ids)).map((payment) => [payment.id, payment]))
+      return Promise.all(
+        intents.map((intent) => shown(intent, payments.get(intent.charges.at(-1) ?? ''), expand)),
+      )
     },
 
     async disputeOf(intent: Intent): Promise<Stripe.Dispute | undefined> {

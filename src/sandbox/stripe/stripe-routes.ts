@@ -299,7 +299,7 @@ export function stripeRoutes(http: Http, context: ProviderContext, desk: StripeD
     const expand = expandOf(query)
     return {
       object: 'search_result',
-      data: await Promise.all(indexed.slice(0, limitOf(query)).map((intent) => desk.show(intent, expand))),
+      data: await desk.showAll(indexed.slice(0, limitOf(query)), expand),
       has_more: false,
       next_page: null,
       url: '/v1/payment_intents/search',
@@ -312,7 +312,7 @@ export function stripeRoutes(http: Http, context: ProviderContext, desk: StripeD
       ...(customer !== undefined && { customer }),
     })
     const expand = expandOf(query)
-    const shown = await Promise.all(items.map((intent) => desk.show(intent, expand)))
+    const shown = await desk.showAll(items, expand)
     return renderList(shown, hasMore, '/v1/payment_intents')
   })
 
