@@ -15,6 +15,8 @@ export type Keyed = {
 export type Notice = { readonly copies: number; readonly delayMs: number }
 
 export type ChargeEntry = {
+  /** What the payment is called here; a new id unless given. */
+  readonly id?: string
   readonly reference: string
   readonly accountId: string
   readonly billingKey: string
@@ -26,6 +28,8 @@ export type ChargeEntry = {
 }
 
 export type RefundEntry = {
+  /** What the refund is called here; a new id unless given. */
+  readonly id?: string
   readonly payment: string
   readonly reference: string
   readonly amount: bigint
@@ -71,7 +75,7 @@ export function openBook(pool: pg.Pool) {
            $1, $2, $3, $4, $5 * interval '1 ms', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18 * interval '1 ms')`,
         [
           ...keyedValues(keyed),
-          newId('ch_', keyed.now),
+          entry.id ?? newId('ch_', keyed.now),
           entry.reference,
           entry.accountId,
           entry.billingKey,
@@ -95,7 +99,7 @@ export function openBook(pool: pg.Pool) {
            $1, $2, $3, $4, $5 * interval '1 ms', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 * interval '1 ms')`,
         [
           ...keyedValues(keyed),
-          newId('re_', keyed.now),
+          entry.id ?? newId('re_', keyed.now),
           entry.payment,
           entry.reference,
           entry.amount,
@@ -118,6 +122,16 @@ export function openBook(pool: pg.Pool) {
         values: [referenceOrId],
       })
       return rows[0]
+    },
+
+    /** Several payments at once by our ids, each as JSON. */
+    async findAll<T>(ids: readonly string[]): Promise<T[]> {
+      const { rows } = await pool.query<{ payment: T }>({
+        name: 'sandbox-find-all',
+        text: 'select sandbox.render_payment(p) as payment from sandbox.payment as p where p.id = any($1)',
+        values: [ids],
+      })
+      return rows.map(({ payment }) => payment)
     },
 
     /** By the time each was asked for, or by the time at which something last happened to it. */

@@ -42,6 +42,26 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
       return rows.map(({ body }) => body)
     },
 
+    /**
+     * Those of a kind whose ids lie between, at a limit: the newest, newest first, or the oldest, oldest first. Ids that
+     * start with their time of making stand for it.
+     */
+    async between<T>(
+      kind: string,
+      order: 'newest' | 'oldest',
+      { from, before, part = {} }: { from: string; before: string; part?: object },
+      limit: number,
+    ): Promise<T[]> {
+      const { rows } = await pool.query<{ body: T }>({
+        name: `sandbox-${order}-objects-between`,
+        text: `select body from sandbox.wire_object
+               where wire = $1 and kind = $2 and id >= $3 and id < $4 and body @> $5
+               order by id ${order === 'newest' ? 'desc' : ''} limit $6`,
+        values: [wire, kind, from, before, JSON.stringify(part), limit],
+      })
+      return rows.map(({ body }) => body)
+    },
+
     async remove(kind: string, id: string): Promise<boolean> {
       const { rowCount } = await pool.query({
         name: 'sandbox-remove-object',
@@ -63,13 +83,15 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
     ): Promise<'taken' | 'running' | FirstAnswer> {
       const { rows } = await pool.query<{ taken: boolean } & FirstAnswer & { status: number | null }>({
         name: 'sandbox-claim-wire-key',
-        text: `with gone as (
-                 delete from sandbox.wire_answer where wire = $1 and key = $2 and created_at <= $4 - $5 * interval '1 ms'),
-               mine as (
-                 insert into sandbox.wire_answer (wire, key, fingerprint, created_at) values ($1, $2, $3, $4)
-                 on conflict (wire, key) do nothing returning true as taken)
+        text: `with mine as (
+                 insert into sandbox.wire_answer as a (wire, key, fingerprint, created_at) values ($1, $2, $3, $4)
+                 on conflict (wire, key) do update
+                   set fingerprint = excluded.fingerprint, created_at = excluded.created_at,
+                       status = null, headers = null, body = null
+                   where a.created_at <= $4::timestamptz - $5 * interval '1 ms'
+                 returning fingerprint)
                select true as taken, fingerprint, null::int as status, null::jsonb as headers, null::text as body
-               from (select $3::text as fingerprint) as f where exists (select from mine)
+               from mine
                union all
                select false, fingerprint, status, headers, body from sandbox.wire_answer
                where wire = $1 and key = $2 and not exists (select from mine)`,

@@ -1,4 +1,5 @@
+import { stripeWire } from './stripe/stripe-wire.ts'
 import { sandboxWire, type Wire } from './wire.ts'
 
 /** Every language the sandbox speaks. */
-export const wires: readonly Wire[] = [sandboxWire]
+export const wires: readonly Wire[] = [sandboxWire, stripeWire]

@@ -233,6 +233,8 @@ export type WebhookHint = {
   readonly type: string
   /** Our reference of the payment it speaks of, if it speaks of one. */
   readonly reference: string | null
+  /** The provider's own id of that payment, for news that carries nothing of ours, such as a dispute. */
+  readonly providerId?: string | null
   /** The provider says it happened with real money. In sandbox mode that stops all charging. */
   readonly live: boolean
 }

@@ -1,0 +1,150 @@
+import type Stripe from 'stripe'
+import { type Money, subtract } from '../../money.ts'
+import type { Card, NextAction, ProviderDispute, ProviderPayment, ProviderRefund } from '../port.ts'
+import { fromStripeAmount } from './stripe-amounts.ts'
+import { type Decline, declineOf } from './stripe-declines.ts'
+
+/** Where our own names stand in Stripe's metadata. */
+export const names = {
+  payment: 'order_id',
+  account: 'account_id',
+  refund: 'refund_id',
+  setup: 'setup_id',
+} as const
+
+// A customer who has not confirmed within a day does not.
+const confirmWithinMs = 24 * 3_600_000
+
+/** Undefined: this cannot be read as a payment of ours. */
+export function paymentOf(
+  intent: Stripe.PaymentIntent,
+  disputes: readonly Stripe.Dispute[],
+): ProviderPayment | undefined {
+  const status = statusOf(intent)
+  const named = fromStripeAmount(status === 'paid' ? intent.amount_received : intent.amount, intent.currency)
+  const reference = intent.metadata?.[names.payment]
+  if (!named || typeof intent.id !== 'string' || !Number.isSafeInteger(intent.created)) return undefined
+  const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
+  const refunded = charge ? fromStripeAmount(charge.amount_refunded, charge.currency) : nothingOf(named)
+  if (!refunded) return undefined
+  const decline = status === 'declined' ? declineIn(intent) : undefined
+  const at = new Date(intent.created * 1000)
+  return {
+    reference: reference ?? intent.id,
+    providerId: intent.id,
+    status,
+    declineCode: decline?.code ?? null,
+    rawCode: decline?.raw ?? null,
+    nextAction: status === 'awaiting' ? nextActionOf(intent, at) : null,
+    amount: named,
+    refunded: refunded.currency === named.currency ? refunded : nothingOf(named),
+    refunds: (charge?.refunds?.data ?? []).map(refundOf).filter((refund) => refund !== undefined),
+    dispute: disputeOf(disputes),
+    card: charge ? cardOf(charge.payment_method_details?.card) : null,
+    at,
+  }
+}
+
+function nothingOf(money: Money): Money {
+  return subtract(money, money)
+}
+
+function statusOf(intent: Stripe.PaymentIntent): ProviderPayment['status'] {
+  switch (intent.status) {
+    case 'succeeded':
+      return 'paid'
+    case 'canceled':
+      return declineIn(intent) ? 'declined' : 'canceled'
+    case 'requires_action':
+      return 'awaiting'
+    case 'requires_payment_method':
+      if (needsCustomer(intent.last_payment_error)) return 'awaiting'
+      return declineIn(intent) ? 'declined' : 'pending'
+    default:
+      return 'pending'
+  }
+}
+
+/** Why the card did not pay, if that is what happened last. */
+function declineIn({ last_payment_error: error }: Stripe.PaymentIntent): Decline | undefined {
+  return error && !needsCustomer(error) ? declineOf(error) : undefined
+}
+
+/** The customer has to show that it is them, with the same intent. */
+export function needsCustomer(error: { code?: string; decline_code?: string } | null | undefined): boolean {
+  return (
+    error?.code === 'authentication_required' ||
+    error?.decline_code === 'authentication_required' ||
+    error?.code === 'payment_intent_authentication_failure'
+  )
+}
+
+function nextActionOf({ client_secret }: Stripe.PaymentIntent, at: Date): NextAction {
+  return {
+    type: 'authenticate',
+    clientSecret: client_secret,
+    url: null,
+    expiresAt: new Date(at.getTime() + confirmWithinMs),
+  }
+}
+
+export function refundOf(refund: Stripe.Refund): ProviderRefund | undefined {
+  const amount = fromStripeAmount(refund.amount, refund.currency)
+  if (!amount) return undefined
+  return { reference: refund.metadata?.[names.refund] ?? null, amount, status: refundStatusOf(refund) }
+}
+
+export function refundStatusOf({ status }: Stripe.Refund): ProviderRefund['status'] {
+  if (status === 'succeeded') return 'succeeded'
+  return status === 'failed' || status === 'canceled' ? 'failed' : 'pending'
+}
+
+// An inquiry takes no money, and one that was prevented never became a dispute.
+const disputeStatuses: Readonly<Record<string, ProviderDispute['status']>> = {
+  needs_response: 'open',
+  under_review: 'open',
+  appeal_needs_response: 'open',
+  appeal_under_review: 'open',
+  won: 'won',
+  lost: 'lost',
+}
+
+/** The newest of them counts. */
+function disputeOf(disputes: readonly Stripe.Dispute[]): ProviderDispute | null {
+  const real = disputes
+    .filter(({ status }) => Object.hasOwn(disputeStatuses, status))
+    .sort((a, b) => b.created - a.created)
+  const [dispute] = real
+  const amount = dispute && fromStripeAmount(dispute.amount, dispute.currency)
+  const status = dispute && disputeStatuses[dispute.status]
+  if (!dispute || !amount || !status) return null
+  return {
+    status,
+    amount,
+    openedAt: new Date(dispute.created * 1000),
+    closedAt: status === 'open' ? null : closedAtOf(dispute),
+  }
+}
+
+/** Stripe does not say when a dispute was decided; the last thing it booked about it stands for that. */
+function closedAtOf({ created, balance_transactions }: Stripe.Dispute): Date {
+  const times = (balance_transactions ?? []).map((booked) => booked.created)
+  return new Date(Math.max(created, ...times) * 1000)
+}
+
+export function cardOf(
+  card:
+    | { brand?: string | null; last4?: string | null; exp_month?: number; exp_year?: number }
+    | null
+    | undefined,
+): Card | null {
+  if (
+    typeof card?.last4 !== 'string' ||
+    typeof card.exp_month !== 'number' ||
+    typeof card.exp_year !== 'number'
+  )
+    return null
+  const month = String(card.exp_month).padStart(2, '0')
+  const year = String(card.exp_year % 100).padStart(2, '0')
+  return { brand: card.brand ?? 'unknown', last4: card.last4, expires: `${month}/${year}` }
+}

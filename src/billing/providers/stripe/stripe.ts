@@ -1,0 +1,565 @@
+import type Stripe from 'stripe'
+import { parseJson } from '../../../platform/http/json-body.ts'
+import { sameMoney } from '../../money.ts'
+import type {
+  CancelOutcome,
+  ChargeOutcome,
+  ChargeRequest,
+  ExchangeOutcome,
+  PaymentListing,
+  PaymentLookup,
+  Provider,
+  ProviderCheck,
+  ProviderPayment,
+  RefundOutcome,
+  RefundRequest,
+  SetUpOutcome,
+  SetUpRequest,
+  WebhookHint,
+} from '../port.ts'
+import { verifyStripeSignature } from '../stripe-signature.ts'
+import { fromStripeAmount, stripeCurrencies, toStripeAmount } from './stripe-amounts.ts'
+import { openStripeClient, type StripeClientOptions } from './stripe-client.ts'
+import { declineOf } from './stripe-declines.ts'
+import {
+  type Failure,
+  failureOf,
+  failureOfRead,
+  headerOf,
+  isMissing,
+  isReplay,
+  type Refused,
+} from './stripe-failures.ts'
+import { type List, listOldestFirst } from './stripe-lists.ts'
+import { cardOf, names, needsCustomer, paymentOf, refundStatusOf } from './stripe-payments.ts'
+
+export type StripeProviderOptions = StripeClientOptions & {
+  /** Only for telling whether they are set right; which ones verify is said with each delivery. */
+  readonly webhookSecrets?: readonly string[]
+}
+
+const dayMs = 86_400_000
+const toleranceMs = 300_000
+const leastSecretLength = 24
+const mostAtOnce = 8
+
+/** The adapter to Stripe. */
+export function stripeProvider(options: StripeProviderOptions): Provider {
+  const stripe = openStripeClient(options)
+  const isLive = /^[a-z]+_live_/.test(options.secretKey)
+
+  const disputesOf = async (intent: Stripe.PaymentIntent): Promise<readonly Stripe.Dispute[]> => {
+    const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
+    if (!charge?.disputed) return []
+    return (await stripe.disputes.list({ payment_intent: intent.id, limit: 100 })).data
+  }
+  /** With all of its refunds: an intent brings only the latest ten along. */
+  const complete = async (intent: Stripe.PaymentIntent): Promise<Stripe.PaymentIntent> => {
+    const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
+    if (!charge?.refunds?.has_more) return intent
+    const data = await stripe.refunds.list({ payment_intent: intent.id, limit: 100 })
+    return { ...intent, latest_charge: { ...charge, refunds: data } }
+  }
+  const read = async (intent: Stripe.PaymentIntent): Promise<ProviderPayment | undefined> => {
+    const [whole, disputes] = await Promise.all([complete(intent), disputesOf(intent)])
+    return paymentOf(whole, disputes)
+  }
+  const retrieve = (id: string) => stripe.paymentIntents.retrieve(id, { expand: ['latest_charge.refunds'] })
+
+  const lookUp = async (reference: string, id: string): Promise<PaymentLookup> => {
+    const intent = await retrieve(id)
+    if (intent.livemode !== isLive) return { kind: 'mismatch' }
+    const payment = await read(intent)
+    if (payment?.reference !== reference) return { kind: 'mismatch' }
+    const mayBeConfirmed = payment.status === 'declined' && intent.status !== 'canceled'
+    if (!mayBeConfirmed) return { kind: 'found', payment }
+    // Its customer may hold the secret with which it could still be confirmed with another card: then it is not over.
+    const canceled = await cancel(reference, id)
+    if (canceled.kind === 'canceled') return { kind: 'found', payment }
+    if (canceled.kind !== 'paid') return { kind: 'unknown' }
+    const paid = await read(await retrieve(id))
+    return paid ? { kind: 'found', payment: paid } : { kind: 'unknown' }
+  }
+
+  const cancel = async (reference: string, id: string): Promise<CancelOutcome> => {
+    try {
+      const { status } = await stripe.paymentIntents.cancel(id)
+      return { kind: status === 'canceled' ? 'canceled' : 'unknown' }
+    } catch (error) {
+      const failure = failureOfRead(error)
+      if (failure.kind !== 'refused') return failure
+      if (failure.code !== 'payment_intent_unexpected_state') return { kind: 'unknown' }
+    }
+    // It can no longer be cancelled: it is paid, or it was cancelled before.
+    try {
+      const intent = await retrieve(id)
+      if (intent.metadata?.[names.payment] !== reference) return { kind: 'unknown' }
+      if (intent.status === 'succeeded') return { kind: 'paid' }
+      return { kind: intent.status === 'canceled' ? 'canceled' : 'unknown' }
+    } catch (error) {
+      return withoutRefusal(failureOfRead(error))
+    }
+  }
+
+  const listIntents: List<Stripe.PaymentIntent> = (query) =>
+    stripe.paymentIntents.list({ ...query, expand: ['data.latest_charge.refunds'] })
+
+  /** The payments behind things that happened, each once, as they are now. */
+  const behind = async (ids: readonly (string | null)[]): Promise<ProviderPayment[] | undefined> => {
+    const wanted = [...new Set(ids.filter((id) => id !== null))]
+    const found: (ProviderPayment | undefined)[] = []
+    for (let at = 0; at < wanted.length; at += mostAtOnce) {
+      const some = wanted.slice(at, at + mostAtOnce)
+      found.push(...(await Promise.all(some.map(async (id) => read(await retrieve(id))))))
+    }
+    return found.every((payment) => payment !== undefined) ? found : undefined
+  }
+
+  return {
+    name: 'stripe',
+    guards: {
+      keyWindowMs: dayMs,
+      lookup: 'lagging',
+      expectedRemainder: false,
+      namesRefunds: true,
+      currencies: stripeCurrencies,
+    },
+
+    async charge(request) {
+      const method = methodIn(request.billingKey)
+      const amount = toStripeAmount(request.amount)
+      if (!method) return { kind: 'refused', code: 'billing_key_invalid' }
+      if (!stripeCurrencies.has(request.amount.currency))
+        return { kind: 'refused', code: 'currency_not_supported' }
+      if (amount === undefined) return { kind: 'refused', code: 'provider_error' }
+      try {
+        const intent = await stripe.paymentIntents.create(
+          {
+            amount,
+            currency: request.amount.currency.toLowerCase(),
+            ...(method.customer !== null && { customer: method.customer }),
+            payment_method: method.id,
+            off_session: true,
+            confirm: true,
+            automatic_payment_methods: { enabled: true, allow_redirects: 'never' },
+            description: request.description,
+            metadata: { [names.payment]: request.key, [names.account]: request.accountId },
+            expand: ['latest_charge'],
+          },
+          { idempotencyKey: request.key },
+        )
+        return intentOutcome(request, intent, isLive)
+      } catch (error) {
+        return chargeFailure(request, failureOf(error), isLive)
+      }
+    },
+
+    async findPayment(reference, providerId) {
+      try {
+        if (providerId?.startsWith('pi_')) return await lookUp(reference, providerId)
+        const query = `metadata['${names.payment}']:'${reference.replace(/[\\']/g, '\\$&')}'`
+        const { data } = await stripe.paymentIntents.search({ query, limit: 100 })
+        const ours = data.filter(({ metadata }) => metadata?.[names.payment] === reference)
+        const intent = foremost(ours)
+        // A search may be behind what it found, too.
+        return intent ? await lookUp(reference, intent.id) : { kind: 'none' }
+      } catch (error) {
+        const failure = failureOfRead(error)
+        if (failure.kind === 'credentials_refused') return failure
+        return { kind: isMissing(failure) ? 'mismatch' : 'unknown' }
+      }
+    },
+
+    cancelPayment: (reference, providerId) => cancel(reference, providerId),
+
+    async refund(request) {
+      const amount = toStripeAmount(request.amount)
+      if (amount === undefined) return { kind: 'declined' }
+      try {
+        const refund = await stripe.refunds.create(
+          {
+            payment_intent: request.payment.providerId,
+            amount,
+            ...(request.reason === 'requested_by_customer' && { reason: request.reason }),
+            metadata: { [names.payment]: request.payment.reference, [names.refund]: request.key },
+          },
+          { idempotencyKey: request.key },
+        )
+        return refundOutcome(request, refund)
+      } catch (error) {
+        return refundFailure(failureOf(error))
+      }
+    },
+
+    async exchange(authKey, customerKey) {
+      if (!isName(authKey)) return { kind: 'refused' }
+      try {
+        if (authKey.startsWith('pm_')) {
+          const method = await stripe.paymentMethods.attach(authKey, { customer: customerKey })
+          return exchanged(customerKey, method)
+        }
+        const setup = await stripe.setupIntents.retrieve(authKey, { expand: ['payment_method'] })
+        const customer = idOf(setup.customer)
+        if (setup.status !== 'succeeded' || setup.livemode !== isLive) return { kind: 'refused' }
+        // A setup without customer cannot be charged again with real money; simulators and test keys may have one.
+        if (customer === null ? isLive : customer !== customerKey) return { kind: 'refused' }
+        const method = setup.payment_method
+        return method !== null && typeof method === 'object'
+          ? exchanged(customer, method)
+          : { kind: 'unknown' }
+      } catch (error) {
+        return orRefused(failureOfRead(error))
+      }
+    },
+
+    async describe(billingKey) {
+      const method = methodIn(billingKey)
+      if (!method) return { kind: 'invalid' }
+      try {
+        const found = await stripe.paymentMethods.retrieve(method.id)
+        const card = cardOf(found.card)
+        const isTheirs = method.customer === null || idOf(found.customer) === method.customer
+        return card && isTheirs && found.livemode === isLive ? { kind: 'valid', card } : { kind: 'invalid' }
+      } catch (error) {
+        const failure = failureOfRead(error)
+        if (failure.kind !== 'refused') return failure
+        return { kind: isMissing(failure) ? 'invalid' : 'unknown' }
+      }
+    },
+
+    async forget(billingKey) {
+      const method = methodIn(billingKey)
+      if (!method) return { kind: 'done' }
+      try {
+        await stripe.paymentMethods.detach(method.id)
+        return { kind: 'done' }
+      } catch (error) {
+        const failure = failureOfRead(error)
+        if (failure.kind !== 'refused') return failure
+        // It belongs to nobody, or does not exist any more.
+        const isGone = isMissing(failure) || failure.param === 'payment_method'
+        return { kind: isGone ? 'done' : 'unknown' }
+      }
+    },
+
+    setUp: (request) => setUp(stripe, request),
+    check: (now) => check(stripe, options, now),
+
+    async listPayments(from, to, cursor) {
+      try {
+        const { items, next } = await listOldestFirst(listIntents, from, to, cursor)
+        const payments = await Promise.all(items.map(read))
+        if (!payments.every((payment) => payment !== undefined)) return { kind: 'unknown' }
+        return { kind: 'page', payments, next }
+      } catch (error) {
+        return listFailure(error)
+      }
+    },
+
+    async listChanges(from, to, cursor) {
+      const [kind, place] = changeCursor(cursor)
+      try {
+        const { ids, next } = await listChanged(stripe, kind, from, to, place)
+        const payments = await behind(ids)
+        return payments ? { kind: 'page', payments, next } : { kind: 'unknown' }
+      } catch (error) {
+        return listFailure(error)
+      }
+    },
+
+    verifyWebhook(delivery) {
+      if (!verifyStripeSignature(delivery)) return undefined
+      const eventId = textAt(parsed(delivery.body), 'id')
+      return eventId === undefined ? undefined : { eventId }
+    },
+
+    readWebhook: readHint,
+  }
+}
+
+/** `cus_…:pm_…`, or a card that belongs to no customer. */
+function methodIn(billingKey: string): { customer: string | null; id: string } | undefined {
+  const [first = '', second, ...rest] = billingKey.split(':')
+  if (rest.length > 0 || !isName(first) || (second !== undefined && !isName(second))) return undefined
+  return second === undefined ? { customer: null, id: first } : { customer: first, id: second }
+}
+
+/** A path swallows dots and slashes, and no id of Stripe has any. */
+function isName(text: string): boolean {
+  return /^[A-Za-z0-9_]{1,500}$/.test(text)
+}
+
+function idOf(thing: string | { id: string } | null): string | null {
+  return typeof thing === 'string' ? thing : (thing?.id ?? null)
+}
+
+function intentOutcome(request: ChargeRequest, intent: WithResponse, isLive: boolean): ChargeOutcome {
+  const payment = paymentOf(intent, [])
+  if (!payment || !isAbout(request, payment) || intent.livemode !== isLive) return { kind: 'mismatch' }
+  switch (payment.status) {
+    case 'paid':
+      return { kind: 'done', payment }
+    case 'awaiting':
+      return { kind: 'needs_customer', payment }
+    case 'declined': {
+      const { code, raw } = declineOf(intent.last_payment_error ?? {})
+      return { kind: 'declined', code, raw, ...replayOf(isReplay(intent.lastResponse?.headers)) }
+    }
+    default:
+      return { kind: 'unknown' }
+  }
+}
+
+type WithResponse = Stripe.PaymentIntent & { lastResponse?: { headers: unknown } }
+
+function isAbout(request: ChargeRequest, payment: ProviderPayment): boolean {
+  return payment.reference === request.key && sameMoney(payment.amount, request.amount)
+}
+
+function replayOf(isReplayed: boolean): { replayed?: true } {
+  return isReplayed ? { replayed: true } : {}
+}
+
+function chargeFailure(request: ChargeRequest, failure: Failure, isLive: boolean): ChargeOutcome {
+  if (failure.kind !== 'refused') return failure
+  if (failure.type === 'card_error' && failure.status === 402) return cardFailure(request, failure, isLive)
+  if (failure.type !== 'invalid_request_error') return { kind: 'unknown' }
+  return { kind: 'refused', code: refusalOf(failure), ...replayOf(failure.isReplayed) }
+}
+
+/** A decline leaves its intent behind, which names our attempt. */
+function cardFailure(request: ChargeRequest, failure: Refused, isLive: boolean): ChargeOutcome {
+  const { intent } = failure
+  const payment = intent && paymentOf(intent, [])
+  if (intent && (!payment || !isAbout(request, payment) || intent.livemode !== isLive))
+    return { kind: 'mismatch' }
+  const reason = {
+    ...(failure.code !== undefined && { code: failure.code }),
+    ...(failure.declineCode !== undefined && { decline_code: failure.declineCode }),
+  }
+  if (needsCustomer(reason) && payment?.status === 'awaiting') return { kind: 'needs_customer', payment }
+  return { kind: 'declined', ...declineOf(reason), ...replayOf(failure.isReplayed) }
+}
+
+function refusalOf({ code, param }: Refused): Extract<ChargeOutcome, { kind: 'refused' }>['code'] {
+  if (param === 'payment_method' || param === 'customer') return 'billing_key_invalid'
+  if (param === 'currency' || code === 'currency_not_supported') return 'currency_not_supported'
+  return 'provider_error'
+}
+
+/** Of several intents with one reference the one that took money counts, then the oldest. */
+function foremost(intents: readonly Stripe.PaymentIntent[]): Stripe.PaymentIntent | undefined {
+  const oldestFirst = [...intents].reverse()
+  return oldestFirst.find(({ status }) => status === 'succeeded') ?? oldestFirst[0]
+}
+
+function withoutRefusal(failure: Exclude<Failure, { kind: 'key_used_otherwise' }>): CancelOutcome {
+  return failure.kind === 'refused' ? { kind: 'unknown' } : failure
+}
+
+function refundOutcome(request: RefundRequest, refund: Stripe.Refund): RefundOutcome {
+  const amount = fromStripeAmount(refund.amount, refund.currency)
+  const isOurs =
+    amount !== undefined &&
+    sameMoney(amount, request.amount) &&
+    refund.metadata?.[names.refund] === request.key &&
+    idOf(refund.payment_intent) === request.payment.providerId
+  if (!isOurs) return { kind: 'mismatch' }
+  const status = refundStatusOf(refund)
+  return { kind: status === 'succeeded' ? 'done' : status === 'pending' ? 'pending' : 'declined' }
+}
+
+const refundRefusals: Readonly<Record<string, 'disputed' | 'remaining_differs' | 'declined'>> = {
+  charge_disputed: 'disputed',
+  refund_disputed_payment: 'disputed',
+  charge_already_refunded: 'remaining_differs',
+  charge_not_refundable: 'declined',
+  payment_intent_unexpected_state: 'declined',
+  resource_missing: 'declined',
+}
+
+function refundFailure(failure: Failure): RefundOutcome {
+  if (failure.kind !== 'refused') return failure
+  // More than what remains is told by nothing but the name of the parameter.
+  const named = failure.code === undefined && failure.param === 'amount' ? 'declined' : undefined
+  const kind =
+    named ?? (Object.hasOwn(refundRefusals, failure.code ?? '') ? refundRefusals[failure.code!] : undefined)
+  if (kind === undefined) return { kind: 'unknown' }
+  return kind === 'declined' ? { kind, ...replayOf(failure.isReplayed) } : { kind }
+}
+
+function exchanged(customer: string | null, method: Stripe.PaymentMethod): ExchangeOutcome {
+  const card = cardOf(method.card)
+  if (!card) return { kind: 'refused' }
+  return { kind: 'done', billingKey: customer === null ? method.id : `${customer}:${method.id}`, card }
+}
+
+function orRefused(failure: Exclude<Failure, { kind: 'key_used_otherwise' }>): ExchangeOutcome {
+  return failure.kind === 'refused' ? { kind: 'refused' } : failure
+}
+
+async function setUp(stripe: Stripe, request: SetUpRequest): Promise<SetUpOutcome> {
+  const { setupId, accountId, customerKey, email } = request
+  try {
+    const customer =
+      customerKey ??
+      (
+        await stripe.customers.create(
+          { metadata: { [names.account]: accountId }, ...(email !== null && { email }) },
+          { idempotencyKey: `${setupId}_customer` },
+        )
+      ).id
+    const setup = await stripe.setupIntents.create(
+      {
+        customer,
+        usage: 'off_session',
+        automatic_payment_methods: { enabled: true, allow_redirects: 'never' },
+        metadata: { [names.setup]: setupId, [names.account]: accountId },
+      },
+      { idempotencyKey: setupId },
+    )
+    if (setup.client_secret === null) return { kind: 'unknown' }
+    return { kind: 'done', customerKey: customer, client: { client_secret: setup.client_secret, customer } }
+  } catch (error) {
+    const failure = failureOfRead(error)
+    return failure.kind === 'refused' ? { kind: 'refused' } : failure
+  }
+}
+
+async function check(
+  stripe: Stripe,
+  { webhookSecrets = [] }: StripeProviderOptions,
+  now: Date,
+): Promise<readonly ProviderCheck[]> {
+  const isSecretWell =
+    webhookSecrets.length > 0 && webhookSecrets.every((secret) => secret.length >= leastSecretLength)
+  const secret: ProviderCheck = {
+    subject: 'webhook_secret',
+    ok: isSecretWell,
+    message: isSecretWell
+      ? 'A signing secret is set.'
+      : 'Set STRIPE_WEBHOOK_SECRETS to the signing secret of the endpoint, as the dashboard shows it.',
+  }
+  try {
+    const page = await stripe.paymentIntents.list({ limit: 1 })
+    const date = Date.parse(headerOf(page.lastResponse.headers, 'date') ?? '')
+    const isOnTime = Math.abs(date - now.getTime()) <= toleranceMs
+    return [
+      { subject: 'credentials', ok: true, message: 'The key is taken.' },
+      {
+        subject: 'clock',
+        ok: isOnTime,
+        message: isOnTime
+          ? 'The clock agrees with that of Stripe.'
+          : 'The clock is more than five minutes off that of Stripe; notifications will be refused until it is set.',
+      },
+      { subject: 'listing', ok: true, message: 'The book can be read.' },
+      secret,
+    ]
+  } catch (error) {
+    const isRefused = failureOf(error).kind === 'credentials_refused'
+    return [
+      {
+        subject: 'credentials',
+        ok: false,
+        message: isRefused
+          ? 'Stripe refuses this key; correct STRIPE_SECRET_KEY, or give it the right to write payments, refunds and customers.'
+          : 'Stripe gives no clear answer; check STRIPE_BASE_URL and the way to it.',
+      },
+      { subject: 'listing', ok: false, message: 'The book cannot be read.' },
+      secret,
+    ]
+  }
+}
+
+/** What can come to a payment later: refunds, disputes, and what became of both. The lists are read one after another. */
+const changeKinds = ['refunds', 'disputes', 'events'] as const
+type ChangeKind = (typeof changeKinds)[number]
+
+// Only what the two lists do not show: they tell when something began.
+const laterEvents = [
+  'refund.updated',
+  'refund.failed',
+  'charge.dispute.updated',
+  'charge.dispute.closed',
+  'charge.dispute.funds_reinstated',
+  'payment_intent.succeeded',
+  'payment_intent.canceled',
+]
+
+function changeCursor(cursor: string | null): [ChangeKind, string | null] {
+  const [name, place = ''] = cursor?.split(' ') ?? []
+  const kind = changeKinds.find((one) => one === name) ?? changeKinds[0]
+  return [kind, place === '' ? null : place]
+}
+
+async function listChanged(
+  stripe: Stripe,
+  kind: ChangeKind,
+  from: Date,
+  to: Date,
+  place: string | null,
+): Promise<{ ids: (string | null)[]; next: string | null }> {
+  const page = await listKind(stripe, kind, from, to, place)
+  if (page.next !== null) return { ids: page.ids, next: `${kind} ${page.next}` }
+  const following = changeKinds[changeKinds.indexOf(kind) + 1]
+  return { ids: page.ids, next: following === undefined ? null : `${following} ` }
+}
+
+async function listKind(stripe: Stripe, kind: ChangeKind, from: Date, to: Date, place: string | null) {
+  switch (kind) {
+    case 'refunds': {
+      const list: List<Stripe.Refund> = (query) => stripe.refunds.list(query)
+      const { items, next } = await listOldestFirst(list, from, to, place)
+      return { ids: items.map(({ payment_intent }) => idOf(payment_intent)), next }
+    }
+    case 'disputes': {
+      const list: List<Stripe.Dispute> = (query) => stripe.disputes.list(query)
+      const { items, next } = await listOldestFirst(list, from, to, place)
+      return { ids: items.map(({ payment_intent }) => idOf(payment_intent)), next }
+    }
+    case 'events': {
+      const list: List<Stripe.Event> = (query) => stripe.events.list({ ...query, types: laterEvents })
+      const { items, next } = await listOldestFirst(list, from, to, place)
+      return { ids: items.map(({ data }) => intentIn(data.object)), next }
+    }
+  }
+}
+
+function listFailure(error: unknown): PaymentListing {
+  const failure = failureOfRead(error)
+  return { kind: failure.kind === 'credentials_refused' ? failure.kind : 'unknown' }
+}
+
+/** The intent that an object of Stripe is, or belongs to. */
+function intentIn(object: unknown): string | null {
+  if (textAt(object, 'object') === 'payment_intent') return textAt(object, 'id') ?? null
+  return textAt(object, 'payment_intent') ?? null
+}
+
+function readHint(body: unknown): WebhookHint {
+  const object = fieldAt(fieldAt(body, 'data'), 'object')
+  return {
+    type: textAt(body, 'type') ?? 'unknown',
+    reference: textAt(fieldAt(object, 'metadata'), names.payment) ?? null,
+    providerId: intentIn(object),
+    live: fieldAt(body, 'livemode') === true,
+  }
+}
+
+function parsed(body: Buffer): unknown {
+  try {
+    return parseJson(body.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+function fieldAt(body: unknown, name: string): unknown {
+  return (body as Record<string, unknown> | null | undefined)?.[name]
+}
+
+function textAt(body: unknown, name: string): string | undefined {
+  const value = fieldAt(body, name)
+  return typeof value === 'string' ? value : undefined
+}

@@ -1,0 +1,39 @@
+import type { StripeDesk } from './stripe-desk.ts'
+import { type BookPayment, type Intent, renderDispute, renderEvent, seconds } from './stripe-objects.ts'
+
+/** Everything that came to a payment, as events, told with what it looks like now. */
+export async function eventsOf(desk: StripeDesk, intent: Intent, payment: BookPayment) {
+  const shown = await desk.show(intent)
+  const charge = await desk.chargeOf(intent, payment, false)
+  const refunds = await desk.refundsOf(intent, payment)
+  const dispute = renderDispute(intent, payment)
+  const event = (n: number | string, type: string, at: string, object: object) =>
+    renderEvent({ id: `evt_${payment.id.slice(3)}_${n}`, type, created: seconds(at), key: null }, object)
+  return [
+    event(
+      0,
+      payment.status === 'paid' ? 'payment_intent.succeeded' : 'payment_intent.payment_failed',
+      payment.created_at,
+      shown,
+    ),
+    ...refunds.flatMap((refund) => [
+      event(`${refund.id.slice(3)}_1`, 'refund.created', secondsText(refund.created), refund),
+      event(`${refund.id.slice(3)}_2`, 'charge.refunded', secondsText(refund.created), charge),
+      ...(refund.status === 'failed'
+        ? [event(`${refund.id.slice(3)}_3`, 'refund.failed', secondsText(refund.created), refund)]
+        : []),
+    ]),
+    ...(dispute && payment.dispute
+      ? [
+          event('dp_1', 'charge.dispute.created', payment.dispute.opened_at, dispute),
+          ...(payment.dispute.closed_at === null
+            ? []
+            : [event('dp_2', 'charge.dispute.closed', payment.dispute.closed_at, dispute)]),
+        ]
+      : []),
+  ]
+}
+
+function secondsText(at: number): string {
+  return new Date(at * 1000).toISOString()
+}

@@ -1,0 +1,141 @@
+import { createHmac } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import Type from 'typebox'
+import type { Http } from '../../platform/http/http.ts'
+import { newId } from '../../platform/id.ts'
+import { adminRoutes } from '../admin-routes.ts'
+import type { News, Notification } from '../notifier.ts'
+import type { ProviderContext } from '../provider-context.ts'
+import { refuse } from '../refusals.ts'
+import { requireOneOf } from '../secret-key.ts'
+import type { Wire } from '../wire.ts'
+import { openStripeDesk, type StripeDesk } from './stripe-desk.ts'
+import { authenticate } from './stripe-intents.ts'
+import { renderDispute, renderEvent, seconds } from './stripe-objects.ts'
+import { stripeRoutes } from './stripe-routes.ts'
+
+const dayMs = 86_400_000
+const strict = { additionalProperties: false }
+const Reference = Type.String({ minLength: 1, maxLength: 255 })
+
+/** Stripe's language. */
+export const stripeWire: Wire = {
+  name: 'stripe',
+  keyWindowMs: dayMs,
+  routes(http, context, keys) {
+    const desk = openStripeDesk(context)
+    http.register(async (scope) => stripeRoutes(scope as unknown as Http, context, desk), { prefix: '/v1' })
+    http.register(async (scope) => {
+      const known = requireOneOf(keys)
+      scope.addHook('onRequest', async (request: FastifyRequest) => {
+        if (!/^Bearer sk_test_\w+$/.test(request.headers.authorization ?? '')) await known(request)
+      })
+      adminRoutes(scope as unknown as Http, context)
+      staffRoutes(scope as unknown as Http, context, desk)
+    })
+  },
+  async notification(news, secret, context) {
+    return notificationOf(news, secret, openStripeDesk(context))
+  },
+}
+
+/** What a merchant's people do in the dashboard, and what its customers do in their browsers. */
+function staffRoutes(http: Http, context: ProviderContext, desk: StripeDesk): void {
+  http.post(
+    '/__sandbox/refunds',
+    {
+      schema: {
+        body: Type.Object(
+          { reference: Reference, amount: Type.Optional(Type.Integer({ minimum: 1 })) },
+          strict,
+        ),
+      },
+    },
+    async (request) => {
+      const intent = await desk.intentNamed(request.body.reference)
+      const payment = intent && (await desk.paymentOf(intent))
+      if (payment?.status !== 'paid') throw refuse('charge_not_found')
+      const now = await context.now()
+      const id = newId('re_', now)
+      const stored = { id, intent: intent!.id, metadata: {}, reason: null, pendingUntil: null }
+      await context.objects.put('refund', id, stored, now)
+      const amount = BigInt(request.body.amount ?? payment.amount - payment.amount_refunded)
+      const { entered, refund } = await desk.refund(
+        payment,
+        amount,
+        { id, reference: id },
+        { copies: 1, delayMs: 0 },
+        now,
+      )
+      if (!refund)
+        throw refuse(entered.outcome === 'disputed' ? 'charge_disputed' : 'amount_exceeds_remaining')
+      return refund
+    },
+  )
+
+  http.post(
+    '/__sandbox/authentications',
+    {
+      schema: {
+        body: Type.Object(
+          {
+            reference: Reference,
+            result: Type.Union([Type.Literal('succeeded'), Type.Literal('failed')]),
+          },
+          strict,
+        ),
+      },
+    },
+    async (request) => {
+      const named = await desk.intentNamed(request.body.reference)
+      if (!named) throw refuse('charge_not_found')
+      return desk.inTurn(named.id, async () => {
+        const intent = (await desk.intent(named.id))!
+        const done = await authenticate(context, desk, intent, request.body.result === 'succeeded')
+        if (!done) throw refuse('charge_not_paid')
+        return desk.show(done)
+      })
+    },
+  )
+}
+
+const eventTypes: Readonly<Record<string, string>> = {
+  'payment.paid': 'payment_intent.succeeded',
+  'payment.declined': 'payment_intent.payment_failed',
+  'payment.refunded': 'charge.refunded',
+  'refund.failed': 'refund.failed',
+  'payment.disputed': 'charge.dispute.created',
+  'payment.dispute_closed': 'charge.dispute.closed',
+}
+
+async function notificationOf(
+  news: News,
+  secret: string,
+  desk: StripeDesk,
+): Promise<Notification | undefined> {
+  const type = eventTypes[news.type]
+  const intent = await desk.intentNamed(news.reference)
+  const payment = intent && (await desk.paymentOf(intent))
+  if (type === undefined || !intent || !payment) return undefined
+  const object = await objectOf(type, news)
+  if (!object) return undefined
+  const id = `evt_${news.eventId.replace(/^whk_/, '')}`
+  const event = renderEvent({ id, type, created: seconds(news.happenedAt.toISOString()), key: null }, object)
+  const body = JSON.stringify(event, null, 2)
+  return { headers: { 'stripe-signature': signatureOf(body, secret) }, body }
+
+  async function objectOf(kind: string, { refundReference }: News): Promise<object | undefined> {
+    if (kind.startsWith('payment_intent.')) return desk.show(intent!)
+    if (kind === 'charge.refunded') return desk.chargeOf(intent!, payment!, false)
+    if (kind.startsWith('charge.dispute.')) return renderDispute(intent!, payment!)
+    const known = payment!.refunds.find(({ reference }) => reference === refundReference)
+    return (await desk.refundsOf(intent!, payment!)).find(({ id: one }) => one === known?.id)
+  }
+}
+
+/** The key is the whole secret as text, `whsec_` included. The time is real. */
+function signatureOf(body: string, secret: string): string {
+  const at = Math.floor(Date.now() / 1000)
+  const signature = createHmac('sha256', secret).update(`${at}.${body}`).digest('hex')
+  return `t=${at},v1=${signature}`
+}

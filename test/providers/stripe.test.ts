@@ -1,0 +1,289 @@
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import Stripe from 'stripe'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { stripeProvider } from '../../src/billing/providers/stripe/stripe.ts'
+import { searchLagMs } from '../../src/sandbox/stripe/stripe-routes.ts'
+import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
+import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
+
+const secret = 'whsec_of_the_endpoint_of_this_test'
+
+/** The official client, unchanged, against the simulator. */
+describe('the official SDK walks through the simulator', () => {
+  let world: ProviderWorld
+  let stripe: Stripe
+  let inbox: Inbox
+
+  beforeAll(async () => {
+    inbox = await openInbox()
+    world = await openProviderWorld({
+      wire: stripeWire,
+      webhook: { url: inbox.url, secrets: () => [secret] },
+    })
+    const { hostname, port } = new URL(world.sandbox.url)
+    stripe = new Stripe('sk_test_walk', { host: hostname, port: Number(port), protocol: 'http' })
+  })
+  afterAll(async () => {
+    await world.close()
+    inbox.close()
+  })
+
+  const storeCard = async (card: string) => {
+    const customer = await stripe.customers.create({
+      email: 'kim@example.com',
+      metadata: { account_id: 'a1' },
+    })
+    const setup = await stripe.setupIntents.create({ customer: customer.id, usage: 'off_session' })
+    expectShape('customer', customer)
+    expectShape('setup_intent', setup)
+    expect(setup).toMatchObject({ status: 'requires_payment_method', customer: customer.id })
+    const done = await stripe.setupIntents.confirm(setup.id, { payment_method: card })
+    expect(done.status).toBe('succeeded')
+    return { customer: customer.id, payment_method: done.payment_method as string }
+  }
+  const charge = (card: { customer: string; payment_method: string }, more: object = {}) =>
+    stripe.paymentIntents.create({
+      amount: 9900,
+      currency: 'krw',
+      ...card,
+      off_session: true,
+      confirm: true,
+      ...more,
+    })
+  const caught = async (work: Promise<unknown>): Promise<Stripe.errors.StripeError> => {
+    const error = await work.then(
+      () => undefined,
+      (thrown: unknown) => thrown,
+    )
+    if (!(error instanceof Stripe.errors.StripeError)) throw new Error('no error of Stripe was thrown')
+    return error
+  }
+
+  test('a card is stored with its customer and paid with off session', async () => {
+    const card = await storeCard('pm_card_visa')
+    const method = await stripe.paymentMethods.retrieve(card.payment_method)
+    expectShape('payment_method', method)
+    expect(method).toMatchObject({ customer: card.customer, card: { brand: 'visa', last4: '4242' } })
+    const intent = await charge(card, { metadata: { order_id: 'walk-1' }, expand: ['latest_charge.refunds'] })
+    expectShape('payment_intent', intent)
+    expectShape('charge', intent.latest_charge)
+    expect(intent).toMatchObject({
+      status: 'succeeded',
+      amount_received: 9900,
+      livemode: false,
+      metadata: { order_id: 'walk-1' },
+      latest_charge: { paid: true, amount: 9900, refunds: { data: [] } },
+    })
+    expect(await world.taken('walk-1')).toEqual({ times: 1, amount: 9900n, refunded: 0n })
+    expect((await stripe.paymentIntents.retrieve(intent.id)).latest_charge).toMatch(/^ch_/)
+  })
+
+  test('a search does not know yet what was made just now', async () => {
+    const { id } = await charge(await storeCard('pm_card_visa'), { metadata: { order_id: 'walk-search' } })
+    const search = () => stripe.paymentIntents.search({ query: "metadata['order_id']:'walk-search'" })
+    expect((await search()).data).toEqual([])
+    await world.clock.moveTo(new Date(world.clock().getTime() + searchLagMs))
+    expect((await search()).data).toMatchObject([{ id }])
+  })
+
+  test('a decline is a 402 that leaves its intent, and a taken-off card is gone for good', async () => {
+    const card = await storeCard('pm_card_chargeCustomerFail')
+    const error = await caught(charge(card))
+    expect(error).toMatchObject({ type: 'StripeCardError', statusCode: 402, code: 'card_declined' })
+    const left = await stripe.paymentIntents.retrieve(error.payment_intent!.id)
+    expect(left).toMatchObject({
+      status: 'requires_payment_method',
+      last_payment_error: { code: 'card_declined', decline_code: 'generic_decline' },
+    })
+    expect((await stripe.paymentIntents.cancel(left.id)).status).toBe('canceled')
+    await stripe.paymentMethods.detach(card.payment_method)
+    expect(await caught(charge(card))).toMatchObject({ statusCode: 400, param: 'payment_method' })
+    const attach = stripe.paymentMethods.attach(card.payment_method, { customer: card.customer })
+    expect(await caught(attach)).toMatchObject({ statusCode: 400 })
+  })
+
+  test.each([
+    ['pm_card_visa_chargeDeclinedInsufficientFunds', 'card_declined', 'insufficient_funds'],
+    ['pm_card_visa_chargeDeclinedStolenCard', 'card_declined', 'stolen_card'],
+    ['pm_card_chargeDeclinedExpiredCard', 'expired_card', 'expired_card'],
+    ['pm_card_chargeDeclinedIncorrectCvc', 'incorrect_cvc', 'incorrect_cvc'],
+  ])('%s declines as %s, %s', async (card, code, decline_code) => {
+    expect(await caught(charge(await storeCard(card)))).toMatchObject({ code, decline_code })
+  })
+
+  test('a key is replayed with its mark, bound to its parameters, and forgotten after a day', async () => {
+    const card = await storeCard('pm_card_visa')
+    const options = { idempotencyKey: 'walk-key-1' }
+    const params = { amount: 1000, currency: 'krw', ...card, confirm: true, off_session: true } as const
+    const first = await stripe.paymentIntents.create(params, options)
+    const again = await stripe.paymentIntents.create(params, options)
+    expect(again.id).toBe(first.id)
+    expect(again.lastResponse.headers['idempotent-replayed']).toBe('true')
+    const other = await caught(stripe.paymentIntents.create({ ...params, amount: 1001 }, options))
+    expect(other).toMatchObject({ type: 'StripeIdempotencyError', statusCode: 400 })
+    await world.clock.moveTo(new Date(world.clock().getTime() + 86_400_000))
+    expect((await stripe.paymentIntents.create(params, options)).id).not.toBe(first.id)
+  })
+
+  test('a card that asks for its customer is refused off session and paid once the customer confirmed', async () => {
+    const card = await storeCard('pm_card_authenticationRequired')
+    const error = await caught(charge(card, { metadata: { order_id: 'walk-3ds' } }))
+    expect(error).toMatchObject({ statusCode: 402, code: 'authentication_required' })
+    const { id } = error.payment_intent!
+    expect((await world.taken('walk-3ds')).times).toBe(0)
+    const waiting = await stripe.paymentIntents.confirm(id, { payment_method: card.payment_method })
+    expect(waiting).toMatchObject({ status: 'requires_action', next_action: { type: 'use_stripe_sdk' } })
+    const body = { reference: 'walk-3ds', result: 'succeeded' }
+    expect((await world.ask('POST', '/__sandbox/authentications', { body })).status).toBe(200)
+    expect((await stripe.paymentIntents.retrieve(id)).status).toBe('succeeded')
+    expect((await world.taken('walk-3ds')).times).toBe(1)
+    expect(await caught(stripe.paymentIntents.cancel(id))).toMatchObject({
+      code: 'payment_intent_unexpected_state',
+    })
+  })
+
+  test('money goes back in parts, by hand too, and never more than there was', async () => {
+    const intent = await charge(await storeCard('pm_card_visa'), { metadata: { order_id: 'walk-refund' } })
+    const refund = await stripe.refunds.create({
+      payment_intent: intent.id,
+      amount: 900,
+      metadata: { refund_id: 'walk-refund-1' },
+    })
+    expectShape('refund', refund)
+    expect(refund).toMatchObject({ status: 'succeeded', amount: 900, payment_intent: intent.id })
+    const body = { reference: 'walk-refund', amount: 1000 }
+    expect((await world.ask('POST', '/__sandbox/refunds', { body })).status).toBe(200)
+    const list = await stripe.refunds.list({ payment_intent: intent.id })
+    expect(list.data.map(({ amount, metadata }) => [amount, metadata])).toEqual([
+      [1000, {}],
+      [900, { refund_id: 'walk-refund-1' }],
+    ])
+    expect(await stripe.refunds.retrieve(refund.id)).toMatchObject({ amount: 900 })
+    const more = await caught(stripe.refunds.create({ payment_intent: intent.id, amount: 8001 }))
+    expect(more).toMatchObject({ statusCode: 400, param: 'amount' })
+    expect(more.code).toBeUndefined()
+    await stripe.refunds.create({ payment_intent: intent.id })
+    expect(await caught(stripe.refunds.create({ payment_intent: intent.id }))).toMatchObject({
+      code: 'charge_already_refunded',
+    })
+    expect((await world.taken('walk-refund')).refunded).toBe(9900n)
+  })
+
+  test('a dispute is opened, told, and decided', async () => {
+    const intent = await charge(await storeCard('pm_card_createDispute'), {
+      metadata: { order_id: 'walk-dispute' },
+    })
+    const [dispute] = (await stripe.disputes.list({ payment_intent: intent.id })).data
+    expectShape('dispute', dispute)
+    expect(dispute).toMatchObject({ status: 'needs_response', amount: 9900, payment_intent: intent.id })
+    expect(await caught(stripe.refunds.create({ payment_intent: intent.id }))).toMatchObject({
+      code: 'charge_disputed',
+    })
+    const body = { reference: 'walk-dispute', status: 'lost' }
+    expect((await world.ask('POST', '/__sandbox/disputes', { body })).status).toBe(200)
+    expect((await stripe.disputes.retrieve(dispute!.id)).status).toBe('lost')
+    const types = ['charge.dispute.created', 'charge.dispute.closed']
+    const events = (await stripe.events.list({ types, limit: 100 })).data
+    expect(events.map(({ type }) => type).sort()).toEqual(types.sort())
+  })
+
+  test('lists come newest first and page after page', async () => {
+    const card = await storeCard('pm_card_visa')
+    const made: string[] = []
+    for (let n = 0; n < 5; n++) made.unshift((await charge(card)).id)
+    const seen: string[] = []
+    for await (const { id } of stripe.paymentIntents.list({ customer: card.customer, limit: 2 }))
+      seen.push(id)
+    expect(seen).toEqual(made)
+  })
+
+  test('what this version does not know is refused', async () => {
+    const odd = { amount: 1000, currency: 'krw', payment_method_types: ['card'] }
+    expect(await caught(stripe.paymentIntents.create(odd as never))).toMatchObject({
+      code: 'parameter_unknown',
+      param: 'payment_method_types',
+    })
+    expect(await caught(stripe.paymentIntents.create({ amount: 1.5, currency: 'krw' }))).toMatchObject({
+      param: 'amount',
+    })
+  })
+
+  test('a key of the wrong form is refused', async () => {
+    const { hostname, port } = new URL(world.sandbox.url)
+    const stranger = new Stripe('pk_test_x', { host: hostname, port: Number(port), protocol: 'http' })
+    expect(await caught(stranger.customers.list())).toMatchObject({ statusCode: 401 })
+  })
+
+  test('every notification is one that the SDK takes for authentic', async () => {
+    await charge(await storeCard('pm_card_visa'), { metadata: { order_id: 'walk-told' } })
+    const { signature, body } = await inbox.first((text) => text.includes('walk-told'))
+    const event = await stripe.webhooks.constructEventAsync(body, signature, secret)
+    expectShape('event', event)
+    expect(event).toMatchObject({
+      type: 'payment_intent.succeeded',
+      livemode: false,
+      data: { object: { object: 'payment_intent', metadata: { order_id: 'walk-told' } } },
+    })
+    await expect(stripe.webhooks.constructEventAsync(body, signature, 'whsec_other')).rejects.toThrow()
+    const types = new Set(inbox.bodies().map((text) => JSON.parse(text).type))
+    expect([...types]).toEqual(
+      expect.arrayContaining(['payment_intent.payment_failed', 'charge.refunded', 'charge.dispute.created']),
+    )
+    const provider = stripeProvider({ secretKey: 'sk_test_x', timeoutMs: 1000 })
+    const headers = { 'stripe-signature': signature }
+    const delivery = { headers, body: Buffer.from(body), secrets: [secret], now: new Date() }
+    expect(provider.verifyWebhook(delivery)).toEqual({ eventId: event.id })
+    expect(provider.readWebhook(JSON.parse(body))).toMatchObject({ reference: 'walk-told' })
+    const dispute = inbox.bodies().find((text) => text.includes('charge.dispute.created'))!
+    expect(provider.readWebhook(JSON.parse(dispute))).toMatchObject({
+      reference: null,
+      providerId: expect.stringMatching(/^pi_/),
+    })
+  })
+})
+
+type Inbox = Awaited<ReturnType<typeof openInbox>>
+
+async function openInbox() {
+  const received: { signature: string; body: string }[] = []
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    received.push({ signature: String(request.headers['stripe-signature']), body })
+    response.end('{}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    bodies: () => received.map(({ body }) => body),
+    async first(isIt: (body: string) => boolean) {
+      await expect.poll(() => received.some(({ body }) => isIt(body)), { timeout: 5_000 }).toBe(true)
+      return received.find(({ body }) => isIt(body))!
+    },
+    close() {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+const shapes: Record<string, Record<string, string>> = JSON.parse(
+  readFileSync(new URL('./schemas/stripe-fields.json', import.meta.url), 'utf8'),
+)
+
+/** Every field that Stripe's own example has is there, and of its type where it is not null. */
+function expectShape(name: string, object: unknown): void {
+  const fields = object as Record<string, unknown>
+  const wrong = Object.entries(shapes[name]!).filter(([field, type]) => {
+    if (!(field in fields)) return true
+    const given = typeOf(fields[field])
+    return given !== 'null' && type !== 'null' && given !== type
+  })
+  expect(wrong, `the fields of ${name}`).toEqual([])
+}
+
+function typeOf(value: unknown): string {
+  return value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
+}
