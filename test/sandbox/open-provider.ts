@@ -80,7 +80,7 @@ export async function openProviderWorld(
     },
     ask,
     async setFaults(faults) {
-      const { status } = await ask('POST', '/admin/faults', { body: faults })
+      const { status } = await ask('POST', '/__sandbox/faults', { body: faults })
       if (status !== 200) throw new Error(`faults were answered ${status}`)
     },
     async taken(reference) {
