@@ -1,4 +1,5 @@
+import { tossWire } from './toss/toss-wire.ts'
 import { sandboxWire, type Wire } from './wire.ts'
 
 /** Every language the sandbox speaks. */
-export const wires: readonly Wire[] = [sandboxWire]
+export const wires: readonly Wire[] = [sandboxWire, tossWire]

@@ -65,12 +65,8 @@ export type Traits = {
   refundsFailLater: boolean
   /** What a billing key that does not exist comes to, where it can be asked about at all. */
   describesBillingKeys: boolean
-}
-
-const cardShape = {
-  brand: expect.any(String),
-  last4: expect.stringMatching(/^\d{4}$/),
-  expires: expect.any(String),
+  /** Whether the very last digit of a card is hidden too. */
+  masksLastDigit?: true
 }
 
 /** The promise of every adapter, in executable form. `open` starts a simulator of its own for this run. */
@@ -81,6 +77,11 @@ export function providerContract(name: string, traits: Traits, open: () => Promi
 function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
   let simulated: Simulated
   let provider: Provider
+  const cardShape = {
+    brand: expect.any(String),
+    last4: expect.stringMatching(traits.masksLastDigit ? /^\d{3}\*$/ : /^\d{4}$/),
+    expires: expect.any(String),
+  }
 
   beforeAll(async () => {
     simulated = await open()
