@@ -1,5 +1,6 @@
+import { portoneWire } from './portone/portone-wire.ts'
 import { tossWire } from './toss/toss-wire.ts'
 import { sandboxWire, type Wire } from './wire.ts'
 
 /** Every language the sandbox speaks. */
-export const wires: readonly Wire[] = [sandboxWire, tossWire]
+export const wires: readonly Wire[] = [sandboxWire, tossWire, portoneWire]

@@ -67,6 +67,8 @@ export type Traits = {
   describesBillingKeys: boolean
   /** Whether the very last digit of a card is hidden too. */
   masksLastDigit?: true
+  /** Whether a dispute is about all that remains, because its amount is not named. */
+  disputesAreWhole?: true
 }
 
 /** The promise of every adapter, in executable form. `open` starts a simulator of its own for this run. */
@@ -460,7 +462,12 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
         expect(await provider.refund(refundOf(payment, 100n))).toEqual({ kind: 'disputed' })
         expect(await find(payment.reference)).toMatchObject({
           payment: {
-            dispute: { status: 'open', amount: won(4000n), openedAt: expect.any(Date), closedAt: null },
+            dispute: {
+              status: 'open',
+              amount: won(traits.disputesAreWhole ? 9900n : 4000n),
+              openedAt: expect.any(Date),
+              closedAt: null,
+            },
           },
         })
       },

@@ -2,6 +2,7 @@ import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { parseInstant } from '../../../platform/time.ts'
 import { fromJson } from '../../money.ts'
+import { referenceIn } from '../named-reason.ts'
 import type { Card, ProviderPayment, ProviderRefund } from '../port.ts'
 import { tossFailure } from './toss-declines.ts'
 
@@ -81,15 +82,6 @@ export function paymentOf(body: unknown): ProviderPayment | undefined {
 function refundStatus(status: string | null | undefined): ProviderRefund['status'] {
   if (status === 'ABORTED') return 'failed'
   return status === 'IN_PROGRESS' ? 'pending' : 'succeeded'
-}
-
-/** A refund has no field for our reference, so the reason carries it: that one without it was made by somebody else. */
-export function reasonNaming(reason: string, reference: string): string {
-  return `${reason.slice(0, 100)} [${reference}]`
-}
-
-export function referenceIn(reason: string): string | null {
-  return /\[([A-Za-z0-9_-]{1,90})\]$/.exec(reason)?.[1] ?? null
 }
 
 // By Toss's list of card company codes.

@@ -4,6 +4,7 @@ import { type JsonAnswer, openFetchJson } from '../../../platform/fetch-json.ts'
 import { parseInstant, renderInstant } from '../../../platform/time.ts'
 import { sameMoney, toJson } from '../../money.ts'
 import { clockCheck } from '../clock-check.ts'
+import { reasonNaming } from '../named-reason.ts'
 import type {
   ChargeOutcome,
   ChargeRequest,
@@ -19,7 +20,7 @@ import type {
 } from '../port.ts'
 import { customerKeyPattern, packBillingKey, unpackBillingKey } from './toss-billing-key.ts'
 import { tossBadBillingKeys, tossDecline } from './toss-declines.ts'
-import { cardOf, isPayment, paymentOf, reasonNaming } from './toss-payment.ts'
+import { cardOf, isPayment, paymentOf } from './toss-payment.ts'
 
 export type TossProviderOptions = {
   readonly secretKey: string
