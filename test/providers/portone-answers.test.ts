@@ -13,7 +13,7 @@ beforeAll(async () => {
     storeId: 'store-1',
     channelKey: 'channel-key-1',
     baseUrl: script.url,
-    timeoutMs: 500,
+    timeoutMs: 5000,
   })
 })
 afterAll(() => script.close())

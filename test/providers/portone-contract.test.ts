@@ -6,7 +6,7 @@ import { newSecret, openProviderWorld } from '../sandbox/open-provider.ts'
 import { providerContract } from './contract-suite.ts'
 import { deadPort } from './dead-port.ts'
 
-const timeoutMs = 300
+const timeoutMs = 800
 const keys = { apiSecret: 'any', storeId: 'store-1', channelKey: 'channel-key-1', timeoutMs }
 
 providerContract(

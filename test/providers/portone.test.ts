@@ -334,7 +334,7 @@ test('the adapter is set up, checked, and forgets a card', async () => {
     storeId: 'store-1',
     channelKey: 'channel-key-1',
     baseUrl: world.sandbox.url,
-    timeoutMs: 1000,
+    timeoutMs: 5000,
     webhookSecrets: [secret],
   })
   expect(

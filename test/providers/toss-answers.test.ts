@@ -11,7 +11,7 @@ let provider: ReturnType<typeof tossProvider>
 
 beforeAll(async () => {
   script = await openScript()
-  provider = tossProvider({ secretKey, baseUrl: `${script.url}/`, timeoutMs: 500 })
+  provider = tossProvider({ secretKey, baseUrl: `${script.url}/`, timeoutMs: 5000 })
 })
 afterAll(() => script.close())
 

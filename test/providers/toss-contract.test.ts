@@ -6,7 +6,7 @@ import { providerContract } from './contract-suite.ts'
 import { deadPort } from './dead-port.ts'
 
 const secretKey = 'test_sk_any'
-const timeoutMs = 300
+const timeoutMs = 800
 
 providerContract(
   'Toss Payments',

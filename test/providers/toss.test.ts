@@ -345,7 +345,7 @@ describe('its quirks', () => {
     expect(headers['tosspayments-webhook-transmission-id']).toMatch(/^whtrans_/)
     expect(headers).not.toHaveProperty('tosspayments-webhook-signature')
 
-    const provider = tossProvider({ secretKey, baseUrl: world.sandbox.url, timeoutMs: 1000 })
+    const provider = tossProvider({ secretKey, baseUrl: world.sandbox.url, timeoutMs: 5000 })
     expect(provider.readWebhook(event)).toEqual({
       type: 'PAYMENT_STATUS_CHANGED',
       reference: paid['orderId'],
@@ -359,7 +359,7 @@ describe('its quirks', () => {
 })
 
 test('the adapter takes a card from setup to deletion, and is checked line by line', async () => {
-  const provider = tossProvider({ secretKey, baseUrl: world.sandbox.url, timeoutMs: 1000 })
+  const provider = tossProvider({ secretKey, baseUrl: world.sandbox.url, timeoutMs: 5000 })
   const setUp = await provider.setUp({
     setupId: newId('setup_'),
     accountId: 'acct_1',
