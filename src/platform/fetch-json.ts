@@ -10,7 +10,7 @@ export type FetchJson = {
 }
 
 export type JsonCall = {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   readonly url: string
   readonly headers?: Readonly<Record<string, string>>
   /** JSON text exactly as it shall go out, because signatures are made over bytes. */

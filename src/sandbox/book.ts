@@ -113,11 +113,11 @@ export function openBook(pool: pg.Pool) {
       )
     },
 
-    /** The payment as JSON text, and the billing key it was asked of. */
-    async find(referenceOrId: string): Promise<{ payment: string; billingKey: string } | undefined> {
-      const { rows } = await pool.query<{ payment: string; billingKey: string }>({
+    /** The payment as JSON text, the billing key it was asked of, and what it was for. */
+    async find(referenceOrId: string): Promise<FoundPayment | undefined> {
+      const { rows } = await pool.query<FoundPayment>({
         name: 'sandbox-find',
-        text: `select sandbox.render_payment(p)::text as payment, p.billing_key as "billingKey"
+        text: `select sandbox.render_payment(p)::text as payment, p.billing_key as "billingKey", p.description
                from sandbox.find_payment($1) as p`,
         values: [referenceOrId],
       })
@@ -141,15 +141,40 @@ export function openBook(pool: pg.Pool) {
       to: Date,
       after: readonly string[] | undefined,
       limit: number,
-    ): Promise<ListedPayment[]> {
-      const { rows } = await pool.query<ListedPayment>({
+    ): Promise<ListedWhole[]> {
+      const { rows } = await pool.query<ListedWhole>({
         name: `sandbox-list-${by}`,
-        text: `select sandbox.render_payment(p) as payment, p.${by}_at::text as at, p.id
+        text: `select sandbox.render_payment(p) as payment, p.${by}_at::text as at, p.id,
+                 p.billing_key as "billingKey", p.description
                from sandbox.payment as p
                where p.${by}_at >= $1 and p.${by}_at < $2
                  and ($3::timestamptz is null or (p.${by}_at, p.id) > ($3, $4))
                order by p.${by}_at, p.id limit $5`,
         values: [from, to, after?.[0], after?.[1] ?? '', limit],
+      })
+      return rows
+    },
+
+    /** Every movement of money by its own time: what was taken, and what was given back. `after` is one's id. */
+    async listMovements(from: Date, to: Date, after: string | undefined, limit: number): Promise<Movement[]> {
+      const { rows } = await pool.query<Movement>({
+        name: 'sandbox-list-movements',
+        text: `with movement as (
+                 select id, id as payment_id, reference, account_id, 'taken' as kind, amount, amount as whole, currency, created_at
+                 from sandbox.payment where status = 'paid' and created_at >= $1 and created_at < $2
+                 union all
+                 select r.id, p.id, p.reference, p.account_id, 'given_back', r.amount, p.amount, p.currency, r.created_at
+                 from sandbox.refund as r join sandbox.payment as p on p.id = r.payment_id
+                 where r.status = 'succeeded' and r.created_at >= $1 and r.created_at < $2)
+               select id, payment_id as "paymentId", reference, account_id as "accountId", kind, amount::text, whole::text,
+                 currency, created_at as at
+               from movement as m
+               where $3::text is null or (m.created_at, m.id) > (
+                 select a.created_at, a.id from (
+                   select created_at, id from sandbox.payment where id = $3
+                   union all select created_at, id from sandbox.refund where id = $3) as a)
+               order by m.created_at, m.id limit $4`,
+        values: [from, to, after ?? null, limit],
       })
       return rows
     },
@@ -199,6 +224,27 @@ export function openBook(pool: pg.Pool) {
 }
 
 export type ListedPayment = { readonly payment: unknown; readonly at: string; readonly id: string }
+
+export type FoundPayment = {
+  readonly payment: string
+  readonly billingKey: string
+  readonly description: string
+}
+
+export type ListedWhole = ListedPayment & Pick<FoundPayment, 'billingKey' | 'description'>
+
+export type Movement = {
+  readonly id: string
+  readonly paymentId: string
+  readonly reference: string
+  readonly accountId: string
+  readonly kind: 'taken' | 'given_back'
+  readonly amount: string
+  /** What the payment took as a whole. */
+  readonly whole: string
+  readonly currency: string
+  readonly at: Date
+}
 
 function keyedValues({ key, fingerprint, claimant, now, keyWindowMs }: Keyed): unknown[] {
   return [key, fingerprint, claimant, now, keyWindowMs]

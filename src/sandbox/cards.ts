@@ -33,6 +33,11 @@ export function findCard(billingKey: string): TestCard | undefined {
   return Object.hasOwn(cards, billingKey) ? cards[billingKey] : undefined
 }
 
+/** The name of the test card whose number ends so. */
+export function findCardByLast4(last4: string): string | undefined {
+  return Object.keys(cards).find((name) => cards[name]?.last4 === last4)
+}
+
 /** `ak_test_X` stands for the card behind `bk_test_X`. */
 export function billingKeyOf(authKey: string): string | undefined {
   const billingKey = authKey.replace(/^ak_test_/, 'bk_test_')

@@ -1,15 +1,14 @@
 import { createHash } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Type, { type Static } from 'typebox'
 import type { Http } from '../platform/http/http.ts'
-import { newId } from '../platform/id.ts'
 import { readKey } from '../platform/idempotency.ts'
 import { pageOf } from '../platform/page.ts'
 import { parseInstant } from '../platform/time.ts'
-import type { Entered, Keyed } from './book.ts'
+import type { Entered } from './book.ts'
 import { billingKeyOf, findCard, type TestCard } from './cards.ts'
 import { currencies } from './currencies.ts'
+import { enter } from './enter.ts'
 import type { Faults, Mishap } from './faults.ts'
 import { readPlace } from './place.ts'
 import { breakDown, hold, type ProviderContext, sendJson } from './provider-context.ts'
@@ -138,7 +137,7 @@ async function charge(
   }
   const notice = context.faults.deliveryOf(faults, body.reference)
   const slowMs = (card.chargeSlowMs ?? 0) + (faults.slow_ms ?? 0)
-  const entered = await enter(context, request, key, slowMs, (keyed) =>
+  const entered = await enter(context, { key, fingerprint: fingerprintOf(request) }, slowMs, (keyed) =>
     context.book.charge(keyed, entry, faults.duplicate_references ?? false, notice),
   )
   return answer(context, request, reply, { ...entered, answer: withCard(entered.answer, card) }, mishap)
@@ -165,8 +164,11 @@ async function refund(
     expectedRemaining: body.expected_remaining === undefined ? null : BigInt(body.expected_remaining),
   }
   const notice = context.faults.deliveryOf(faults, body.reference)
-  const entered = await enter(context, request, key, faults.slow_ms ?? 0, (keyed) =>
-    context.book.refund(keyed, entry, faults.duplicate_references ?? false, notice),
+  const entered = await enter(
+    context,
+    { key, fingerprint: fingerprintOf(request) },
+    faults.slow_ms ?? 0,
+    (keyed) => context.book.refund(keyed, entry, faults.duplicate_references ?? false, notice),
   )
   const silent = findCard(entered.card ?? '')?.refund === 'timeout_after'
   return answer(context, request, reply, entered, silent ? 'timeout_after' : mishap)
@@ -181,34 +183,6 @@ function requireIdempotencyKey(request: FastifyRequest): string {
 function isTaken(faults: Faults, currency: string): boolean {
   return currencies.has(currency) && (faults.currencies?.includes(currency) ?? true)
 }
-
-/** Slow work holds its key meanwhile, so that a repeat learns that the first is still at it; the money moves at the end. */
-async function enter(
-  context: ProviderContext,
-  request: FastifyRequest,
-  key: string,
-  slowMs: number,
-  move: (keyed: Keyed) => Promise<Entered>,
-): Promise<Entered> {
-  const keyed: Keyed = {
-    key,
-    fingerprint: fingerprintOf(request),
-    claimant: newId('req_'),
-    now: await context.now(),
-    keyWindowMs: context.keyWindowMs,
-  }
-  if (slowMs === 0) return context.notifyAfter(move(keyed))
-
-  const claim = await context.book.claim(keyed, slowMs + deadAfterMs)
-  if (claim.outcome !== 'act') return claim
-  await sleep(slowMs, undefined, { signal: context.closing }).catch(() => {
-    throw refuse('provider_down')
-  })
-  return context.notifyAfter(move({ ...keyed, now: await context.now() }))
-}
-
-// A server that has not answered this long after it meant to is dead, and a repeat takes over.
-const deadAfterMs = 10_000
 
 function fingerprintOf({ url, body }: FastifyRequest): Buffer {
   const names = Object.keys(body as object).sort()

@@ -217,7 +217,7 @@ export function signedNotification(news: News, secret: string): Notification {
 }
 
 /** Standard Webhooks: HMAC-SHA256 over id, real time and body. */
-function signed(id: string, body: string, secret: string): Record<string, string> {
+export function signed(id: string, body: string, secret: string): Record<string, string> {
   const timestamp = String(Math.floor(Date.now() / 1000))
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')

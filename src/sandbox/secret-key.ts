@@ -21,3 +21,8 @@ export function requireOneOf(keys: readonly string[]): (request: FastifyRequest)
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }
+
+/** Simulators of other providers open to whoever brings credentials at all; their routes look at the form. */
+export async function requireSomeCredentials({ headers }: FastifyRequest): Promise<void> {
+  if (!headers.authorization) throw refuse('unauthorized')
+}

@@ -65,12 +65,10 @@ export type Traits = {
   refundsFailLater: boolean
   /** What a billing key that does not exist comes to, where it can be asked about at all. */
   describesBillingKeys: boolean
-}
-
-const cardShape = {
-  brand: expect.any(String),
-  last4: expect.stringMatching(/^\d{4}$/),
-  expires: expect.any(String),
+  /** Whether the very last digit of a card is hidden too. */
+  masksLastDigit?: true
+  /** Whether a dispute is about all that remains, because its amount is not named. */
+  disputesAreWhole?: true
 }
 
 /** The promise of every adapter, in executable form. `open` starts a simulator of its own for this run. */
@@ -81,6 +79,11 @@ export function providerContract(name: string, traits: Traits, open: () => Promi
 function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
   let simulated: Simulated
   let provider: Provider
+  const cardShape = {
+    brand: expect.any(String),
+    last4: expect.stringMatching(traits.masksLastDigit ? /^\d{3}\*$/ : /^\d{4}$/),
+    expires: expect.any(String),
+  }
 
   beforeAll(async () => {
     simulated = await open()
@@ -459,7 +462,12 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
         expect(await provider.refund(refundOf(payment, 100n))).toEqual({ kind: 'disputed' })
         expect(await find(payment.reference)).toMatchObject({
           payment: {
-            dispute: { status: 'open', amount: won(4000n), openedAt: expect.any(Date), closedAt: null },
+            dispute: {
+              status: 'open',
+              amount: won(traits.disputesAreWhole ? 9900n : 4000n),
+              openedAt: expect.any(Date),
+              closedAt: null,
+            },
           },
         })
       },

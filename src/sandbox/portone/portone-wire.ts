@@ -1,0 +1,59 @@
+import type { Http } from '../../platform/http/http.ts'
+import { adminRoutes } from '../admin-routes.ts'
+import type { BookPayment } from '../book-payment.ts'
+import type { News } from '../notifier.ts'
+import { signed } from '../notifier.ts'
+import type { ProviderContext } from '../provider-context.ts'
+import { requireSomeCredentials } from '../secret-key.ts'
+import type { Wire } from '../wire.ts'
+import { defaultStoreId, transactionIdOf } from './portone-objects.ts'
+import { portoneRoutes } from './portone-routes.ts'
+
+/** PortOne V2 as its documentation shows it, with a channel that leads to Toss's test environment. */
+export const portoneWire: Wire = {
+  name: 'portone',
+  keyWindowMs: 3 * 3_600_000,
+  routes(http, context) {
+    portoneRoutes(http, context)
+    http.register(async (staff: Http) => {
+      staff.addHook('onRequest', requireSomeCredentials)
+      adminRoutes(staff, context)
+    })
+  },
+  async notification(news, secret, context) {
+    const told = await dataOf(news, context)
+    if (!told) return undefined
+    const body = JSON.stringify({
+      type: told.type,
+      timestamp: news.happenedAt.toISOString(),
+      data: {
+        paymentId: news.reference,
+        storeId: defaultStoreId,
+        transactionId: transactionIdOf(news.reference),
+        ...(told.cancellationId !== undefined && { cancellationId: told.cancellationId }),
+      },
+    })
+    return { headers: signed(news.eventId, body, secret), body }
+  },
+}
+
+const types: Readonly<Record<string, string>> = {
+  'payment.paid': 'Transaction.Paid',
+  'payment.declined': 'Transaction.Failed',
+  'payment.disputed': 'Transaction.DisputeCreated',
+  'payment.dispute_closed': 'Transaction.DisputeResolved',
+}
+
+type Told = { type: string; cancellationId?: string }
+
+async function dataOf(news: News, context: ProviderContext): Promise<Told | undefined> {
+  const type = types[news.type]
+  if (type !== undefined) return { type }
+  const found = await context.book.find(news.reference)
+  if (!found) return undefined
+  const payment: BookPayment = JSON.parse(found.payment)
+  const refund = payment.refunds.find(({ reference }) => reference === news.refundReference)
+  if (!refund) return undefined
+  const isAll = payment.amount === payment.amount_refunded
+  return { type: isAll ? 'Transaction.Cancelled' : 'Transaction.PartialCancelled', cancellationId: refund.id }
+}

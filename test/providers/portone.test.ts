@@ -1,0 +1,359 @@
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { PaymentClient, PortOneClient, Webhook } from '@portone/server-sdk'
+import Type, { type TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { portoneProvider } from '../../src/billing/providers/portone/portone.ts'
+import { newId } from '../../src/platform/id.ts'
+import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
+import { newSecret, openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
+
+// Written down from PortOne's published V2 schema: what it requires, and the words it allows.
+const Instant = Type.String({
+  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$',
+})
+const oneOf = (...words: string[]) => Type.Union(words.map((word) => Type.Literal(word)))
+const Whole = Type.Integer()
+
+const Channel = Type.Object({
+  type: oneOf('LIVE', 'TEST'),
+  pgProvider: oneOf('TOSSPAYMENTS'),
+  pgMerchantId: Type.String(),
+})
+const Card = Type.Object({
+  brand: oneOf('LOCAL', 'MASTER', 'UNIONPAY', 'VISA', 'JCB', 'AMEX', 'DINERS'),
+  type: oneOf('CREDIT', 'DEBIT', 'GIFT'),
+  ownerType: oneOf('PERSONAL', 'CORPORATE'),
+  number: Type.String(),
+})
+const Cancellation = Type.Object({
+  status: oneOf('SUCCEEDED', 'REQUESTED', 'FAILED'),
+  id: Type.String(),
+  totalAmount: Whole,
+  taxFreeAmount: Whole,
+  vatAmount: Whole,
+  reason: Type.String(),
+  requestedAt: Instant,
+  cancelledAt: Type.Optional(Instant),
+  trigger: Type.Optional(oneOf('CONSOLE', 'API', 'PORTONE_ADMIN', 'CHARGEBACK')),
+})
+const Dispute = Type.Object({
+  status: oneOf('UNRESOLVED', 'RESOLVED'),
+  reason: Type.String(),
+  createdAt: Instant,
+  resolvedAt: Type.Optional(Instant),
+})
+const common = {
+  id: Type.String(),
+  transactionId: Type.String(),
+  merchantId: Type.String(),
+  storeId: Type.String(),
+  method: Type.Object({ type: Type.Literal('PaymentMethodCard'), card: Card }),
+  channel: Channel,
+  version: oneOf('V1', 'V2'),
+  requestedAt: Instant,
+  updatedAt: Instant,
+  statusChangedAt: Instant,
+  orderName: Type.String(),
+  amount: Type.Object({
+    total: Whole,
+    taxFree: Whole,
+    vat: Type.Optional(Whole),
+    supply: Type.Optional(Whole),
+    discount: Whole,
+    paid: Whole,
+    cancelled: Whole,
+    cancelledTaxFree: Whole,
+  }),
+  currency: Type.String({ pattern: '^[A-Z]{3}$' }),
+  customer: Type.Object({ id: Type.Optional(Type.String()) }),
+  origin: Type.Object({ platformType: oneOf('PC', 'MOBILE', 'API'), ipAddress: Type.String() }),
+}
+const shapes: Record<string, TSchema> = {
+  PAID: Type.Object({
+    ...common,
+    status: Type.Literal('PAID'),
+    paidAt: Instant,
+    disputes: Type.Array(Dispute),
+    cancellations: Type.Optional(Type.Array(Cancellation)),
+  }),
+  FAILED: Type.Object({
+    ...common,
+    status: Type.Literal('FAILED'),
+    failedAt: Instant,
+    failure: Type.Object({
+      reason: Type.Optional(Type.String()),
+      pgCode: Type.Optional(Type.String()),
+      pgMessage: Type.Optional(Type.String()),
+    }),
+  }),
+  PARTIAL_CANCELLED: Type.Object({
+    ...common,
+    status: Type.Literal('PARTIAL_CANCELLED'),
+    cancellations: Type.Array(Cancellation),
+    cancelledAt: Instant,
+  }),
+  CANCELLED: Type.Object({
+    ...common,
+    status: Type.Literal('CANCELLED'),
+    cancellations: Type.Array(Cancellation),
+    cancelledAt: Instant,
+  }),
+}
+const BillingKeyInfo = Type.Object({
+  status: oneOf('ISSUED', 'DELETED'),
+  billingKey: Type.String(),
+  merchantId: Type.String(),
+  storeId: Type.String(),
+  methods: Type.Array(Type.Object({ type: Type.Literal('BillingKeyPaymentMethodCard'), card: Card })),
+  channels: Type.Array(Channel),
+  customer: Type.Object({}),
+  issuedAt: Instant,
+})
+
+function expectShape(schema: TSchema, value: unknown): void {
+  expect(
+    [...Compile(schema).Errors(value)].map(({ instancePath, message }) => `${instancePath} ${message}`),
+  ).toEqual([])
+}
+
+let world: ProviderWorld
+let sdk: PaymentClient
+const heard: { headers: IncomingHttpHeaders; body: string }[] = []
+const secret = newSecret()
+const listener = createServer((request, response) => {
+  let body = ''
+  request.on('data', (chunk) => {
+    body += chunk
+  })
+  request.on('end', () => {
+    heard.push({ headers: request.headers, body })
+    response.end()
+  })
+})
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  const { port } = listener.address() as AddressInfo
+  world = await openProviderWorld({
+    wire: portoneWire,
+    webhook: { url: `http://127.0.0.1:${port}/`, secrets: () => [secret] },
+  })
+  sdk = PaymentClient({ secret: 'any-secret', baseUrl: world.sandbox.url })
+})
+afterEach(() => world.setFaults({}))
+afterAll(async () => {
+  await world.close()
+  listener.close()
+})
+
+const pay = async (billingKey = 'bk_test_ok', total = 9900) => {
+  const paymentId = newId('pay_')
+  const paid = await sdk.payWithBillingKey({
+    paymentId,
+    billingKey,
+    orderName: 'Pro, December',
+    amount: { total },
+    currency: 'KRW',
+    customer: { id: newId('acct_') },
+  })
+  return { paymentId, paid }
+}
+
+const ask = async (method: string, path: string, body?: unknown, key?: string) => {
+  const answer = await fetch(world.sandbox.url + path, {
+    method,
+    headers: {
+      authorization: 'PortOne any-secret',
+      ...(key !== undefined && { 'idempotency-key': key }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  return { status: answer.status, body: (await answer.json()) as Record<string, unknown> }
+}
+
+describe('the unchanged official SDK walks through the simulator', () => {
+  test('it charges a billing key, reads the payment, gives back a part and then the rest', async () => {
+    const { paymentId, paid } = await pay()
+    expect(paid.payment).toMatchObject({ pgTxId: expect.any(String), paidAt: expect.any(String) })
+    const found = await sdk.getPayment({ paymentId })
+    expect(found).toMatchObject({ status: 'PAID', id: paymentId, amount: { total: 9900, paid: 9900 } })
+    expectShape(shapes['PAID']!, found)
+
+    const part = await sdk.cancelPayment({ paymentId, amount: 900, reason: 'too much' })
+    expect(part.cancellation).toMatchObject({ status: 'SUCCEEDED', totalAmount: 900, reason: 'too much' })
+    expectShape(Cancellation, part.cancellation)
+    expectShape(shapes['PARTIAL_CANCELLED']!, await sdk.getPayment({ paymentId }))
+
+    await sdk.cancelPayment({ paymentId, reason: 'all of it', currentCancellableAmount: 9000 })
+    const ended = await sdk.getPayment({ paymentId })
+    expect(ended).toMatchObject({ status: 'CANCELLED', amount: { cancelled: 9900, paid: 0 } })
+    expectShape(shapes['CANCELLED']!, ended)
+    expect(await world.taken(paymentId)).toMatchObject({ times: 1, refunded: 9900n })
+  })
+
+  test('a decline is a 502 of the gateway, and the payment’s record says why', async () => {
+    const paymentId = newId('pay_')
+    const declined = sdk.payWithBillingKey({
+      paymentId,
+      billingKey: 'bk_test_stolen',
+      orderName: 'Pro',
+      amount: { total: 9900 },
+      currency: 'KRW',
+    })
+    await expect(declined).rejects.toMatchObject({
+      data: { type: 'PG_PROVIDER', pgCode: 'INVALID_CARD_LOST_OR_STOLEN', pgMessage: expect.any(String) },
+    })
+    const found = await sdk.getPayment({ paymentId })
+    expectShape(shapes['FAILED']!, found)
+    expect(found).toMatchObject({ failure: { pgCode: 'INVALID_CARD_LOST_OR_STOLEN' } })
+  })
+
+  test('each refusal has its type', async () => {
+    const { paymentId } = await pay()
+    const typed = (type: string) => ({ data: { type } })
+    await expect(sdk.getPayment({ paymentId: 'nobody' })).rejects.toMatchObject(typed('PAYMENT_NOT_FOUND'))
+    await expect(sdk.cancelPayment({ paymentId, reason: 'x', amount: 9901 })).rejects.toMatchObject(
+      typed('CANCEL_AMOUNT_EXCEEDS_CANCELLABLE_AMOUNT'),
+    )
+    await expect(
+      sdk.cancelPayment({ paymentId, reason: 'x', amount: 1, currentCancellableAmount: 1 }),
+    ).rejects.toMatchObject(typed('CANCELLABLE_AMOUNT_CONSISTENCY_BROKEN'))
+    await expect(pay('bk_of_nobody')).rejects.toMatchObject(typed('BILLING_KEY_NOT_FOUND'))
+    await expect(
+      sdk.payWithBillingKey({
+        paymentId,
+        billingKey: 'bk_test_ok',
+        orderName: 'Again',
+        amount: { total: 9900 },
+        currency: 'KRW',
+      }),
+    ).rejects.toMatchObject(typed('ALREADY_PAID'))
+    await world.setFaults({ refuse_credentials: true })
+    await expect(sdk.getPayment({ paymentId })).rejects.toMatchObject(typed('UNAUTHORIZED'))
+  })
+
+  test('a bank that does not take the money back fails inside a 200', async () => {
+    const { paymentId } = await pay('bk_test_refund_fails')
+    const { cancellation } = await sdk.cancelPayment({ paymentId, reason: 'x', amount: 100 })
+    expect(cancellation).toMatchObject({ status: 'FAILED' })
+    expect(await world.taken(paymentId)).toMatchObject({ refunded: 0n })
+  })
+
+  test('a billing key is issued, described, charged, deleted once, and charged no more', async () => {
+    const { billingKey: keys } = PortOneClient({ secret: 'any', baseUrl: world.sandbox.url }).payment
+    const { billingKeyInfo } = await keys.issueBillingKey({
+      channelKey: 'channel-key-1',
+      method: { card: { credential: { number: '4000000000004242', expiryYear: '34', expiryMonth: '12' } } },
+      customer: { id: 'acct_1' },
+    })
+    const { billingKey } = billingKeyInfo
+    const info = await keys.getBillingKeyInfo({ billingKey })
+    expectShape(BillingKeyInfo, info)
+    await pay(billingKey)
+    expect(await keys.deleteBillingKey({ billingKey })).toMatchObject({ deletedAt: expect.any(String) })
+    expect(await keys.getBillingKeyInfo({ billingKey })).toMatchObject({ status: 'DELETED' })
+    await expect(keys.deleteBillingKey({ billingKey })).rejects.toMatchObject({
+      data: { type: 'BILLING_KEY_ALREADY_DELETED' },
+    })
+    await expect(pay(billingKey)).rejects.toMatchObject({ data: { type: 'BILLING_KEY_ALREADY_DELETED' } })
+  })
+
+  test('payments are listed by cursor', async () => {
+    const from = new Date(world.clock().getTime() - 1000).toISOString()
+    const { paymentId } = await pay()
+    const until = new Date(world.clock().getTime() + 1000).toISOString()
+    const { items } = await sdk.getAllPaymentsByCursor({ from, until, size: 1000 })
+    const found = items.find(({ payment }) => 'id' in payment && payment.id === paymentId)
+    expectShape(shapes['PAID']!, found?.payment)
+  })
+
+  test('its verifier takes the notifications, and refuses them under another secret', async () => {
+    const { paymentId } = await pay()
+    await sdk.cancelPayment({ paymentId, amount: 100, reason: 'x' })
+    await world.ask('POST', '/__sandbox/disputes', { body: { reference: paymentId, status: 'open' } })
+    await world.ask('POST', '/__sandbox/disputes', { body: { reference: paymentId, status: 'lost' } })
+    const ours = () => heard.filter(({ body }) => JSON.parse(body).data.paymentId === paymentId)
+    await expect.poll(() => ours().length, { timeout: 5000 }).toBe(4)
+    const types: string[] = []
+    for (const { headers, body } of ours()) {
+      const signed = headers as Record<string, string>
+      const told = (await Webhook.verify(secret, body, signed)) as { type: string; data: object }
+      types.push(told.type)
+      expect(told.data).toMatchObject({
+        paymentId,
+        storeId: expect.any(String),
+        transactionId: expect.any(String),
+      })
+      await expect(Webhook.verify(newSecret(), body, signed)).rejects.toThrow()
+    }
+    expect(types.sort()).toEqual([
+      'Transaction.DisputeCreated',
+      'Transaction.DisputeResolved',
+      'Transaction.Paid',
+      'Transaction.PartialCancelled',
+    ])
+    expect(await sdk.getPayment({ paymentId })).toMatchObject({
+      status: 'CANCELLED',
+      cancellations: [{ trigger: 'API' }, { trigger: 'CHARGEBACK', totalAmount: 9800 }],
+    })
+  })
+})
+
+describe('keys', () => {
+  const body = { billingKey: 'bk_test_ok', orderName: 'Pro', amount: { total: 9900 }, currency: 'KRW' }
+
+  test('a key is remembered three hours, quoted or bare, and is too short below 16 characters', async () => {
+    const id = newId('pay_')
+    const first = await ask('POST', `/payments/${id}/billing-key`, body, `"${id}"`)
+    expect(first.status).toBe(200)
+    expect(await ask('POST', `/payments/${id}/billing-key`, body, id)).toEqual(first)
+    await world.clock.moveTo(new Date(world.clock().getTime() + 3 * 3_600_000 + 1000))
+    expect((await ask('POST', `/payments/${id}/billing-key`, body, id)).body).toMatchObject({
+      type: 'ALREADY_PAID',
+    })
+    expect((await ask('POST', `/payments/${newId('pay_')}/billing-key`, body, 'short')).status).toBe(400)
+  })
+
+  test('while the first request runs, its repeat learns only that', async () => {
+    await world.setFaults({ slow_ms: 300 })
+    const id = newId('pay_')
+    const both = await Promise.all([1, 2].map(() => ask('POST', `/payments/${id}/billing-key`, body, id)))
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 409])
+    expect(both.find(({ status }) => status === 409)?.body).toMatchObject({
+      type: 'IDEMPOTENCY_OUTSTANDING_REQUEST',
+    })
+  })
+})
+
+test('the adapter is set up, checked, and forgets a card', async () => {
+  const provider = portoneProvider({
+    apiSecret: 'any-secret',
+    storeId: 'store-1',
+    channelKey: 'channel-key-1',
+    baseUrl: world.sandbox.url,
+    timeoutMs: 5000,
+    webhookSecrets: [secret],
+  })
+  expect(
+    await provider.setUp({ setupId: 'setup_1', accountId: 'a', customerKey: null, email: null }),
+  ).toEqual({
+    kind: 'done',
+    customerKey: null,
+    client: { store_id: 'store-1', channel_key: 'channel-key-1', issue_id: 'setup_1' },
+  })
+  expect((await provider.check(world.clock())).map(({ ok }) => ok)).toEqual([true, true, true, true])
+  expect(await provider.forget('billing-key-of-nobody')).toEqual({ kind: 'done' })
+  expect(await provider.cancelPayment('pay_of_nobody', 'x')).toEqual({ kind: 'canceled' })
+  const { paymentId } = await pay()
+  expect(await provider.cancelPayment(paymentId, paymentId)).toEqual({ kind: 'paid' })
+  await world.setFaults({ refuse_credentials: true })
+  expect(await provider.check(world.clock())).toMatchObject([
+    { subject: 'credentials', ok: false },
+    { subject: 'clock', ok: true },
+    { subject: 'listing', ok: false },
+    { subject: 'webhook_secret', ok: true },
+  ])
+})

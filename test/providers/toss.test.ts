@@ -1,0 +1,398 @@
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import Type, { type TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { tossProvider } from '../../src/billing/providers/toss/toss.ts'
+import { newId } from '../../src/platform/id.ts'
+import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
+import { newSecret, openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
+
+// Written down from the published description of the Core API, 2022-11-16: what it requires, and the words it allows.
+const oneOf = (...words: string[]) => Type.Union(words.map((word) => Type.Literal(word)))
+const Instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?\\+09:00$' })
+const Count = Type.Integer({ minimum: 0 })
+const orNull = (schema: TSchema) => Type.Union([schema, Type.Null()])
+const method = Type.Literal('카드')
+const statuses = oneOf(
+  'READY',
+  'IN_PROGRESS',
+  'WAITING_FOR_DEPOSIT',
+  'DONE',
+  'CANCELED',
+  'PARTIAL_CANCELED',
+  'ABORTED',
+  'EXPIRED',
+)
+const card = {
+  issuerCode: Type.String(),
+  number: Type.String({ maxLength: 20 }),
+  cardType: oneOf('신용', '체크', '기프트', '미확인'),
+  ownerType: oneOf('개인', '법인', '미확인'),
+}
+const Payment = Type.Object({
+  version: Type.Literal('2022-11-16'),
+  paymentKey: Type.String({ maxLength: 200 }),
+  type: oneOf('NORMAL', 'BILLING', 'BRANDPAY'),
+  orderId: Type.String({ minLength: 6, maxLength: 64 }),
+  orderName: Type.String({ maxLength: 100 }),
+  mId: Type.String({ maxLength: 14 }),
+  currency: Type.String(),
+  method,
+  totalAmount: Count,
+  balanceAmount: Count,
+  status: statuses,
+  requestedAt: Instant,
+  approvedAt: orNull(Instant),
+  useEscrow: Type.Boolean(),
+  lastTransactionKey: orNull(Type.String({ maxLength: 64 })),
+  suppliedAmount: Count,
+  vat: Count,
+  cultureExpense: Type.Boolean(),
+  taxFreeAmount: Count,
+  taxExemptionAmount: Count,
+  isPartialCancelable: Type.Boolean(),
+  country: Type.String({ maxLength: 2 }),
+  card: Type.Object({
+    ...card,
+    amount: Count,
+    installmentPlanMonths: Count,
+    approveNo: Type.String({ maxLength: 8 }),
+    useCardPoint: Type.Boolean(),
+    acquireStatus: oneOf('READY', 'REQUESTED', 'COMPLETED', 'CANCEL_REQUESTED', 'CANCELED'),
+    isInterestFree: Type.Boolean(),
+  }),
+  cancels: orNull(
+    Type.Array(
+      Type.Object({
+        cancelAmount: Count,
+        cancelReason: Type.String({ maxLength: 200 }),
+        taxFreeAmount: Count,
+        taxExemptionAmount: Count,
+        refundableAmount: Count,
+        easyPayDiscountAmount: Count,
+        canceledAt: Instant,
+        transactionKey: Type.String({ maxLength: 64 }),
+      }),
+    ),
+  ),
+  secret: orNull(Type.String({ maxLength: 50 })),
+  failure: orNull(Type.Object({ code: Type.String(), message: Type.String() })),
+})
+const Billing = Type.Object({
+  mId: Type.String({ maxLength: 14 }),
+  customerKey: Type.String({ minLength: 2, maxLength: 300 }),
+  authenticatedAt: Instant,
+  method,
+  billingKey: Type.String({ maxLength: 200 }),
+  card: Type.Object(card),
+})
+const Transaction = Type.Object({
+  mId: Type.String({ maxLength: 14 }),
+  transactionKey: Type.String({ maxLength: 64 }),
+  paymentKey: Type.String({ maxLength: 200 }),
+  orderId: Type.String({ minLength: 6, maxLength: 64 }),
+  method,
+  customerKey: Type.String({ minLength: 2, maxLength: 300 }),
+  useEscrow: Type.Boolean(),
+  receiptUrl: Type.String(),
+  status: statuses,
+  transactionAt: Instant,
+  currency: Type.String(),
+  amount: Count,
+})
+const Failure = Type.Object({ code: Type.String(), message: Type.String() })
+
+function faultsOf(schema: TSchema, value: unknown): string[] {
+  return [...Compile(schema).Errors(value)].map(({ instancePath, message }) => `${instancePath} ${message}`)
+}
+function expectShape(schema: TSchema, value: unknown): void {
+  expect(faultsOf(schema, value)).toEqual([])
+}
+
+const secretKey = 'test_sk_example'
+let world: ProviderWorld
+const heard: { headers: IncomingHttpHeaders; body: string }[] = []
+const listener = createServer((request, response) => {
+  let body = ''
+  request.on('data', (chunk) => {
+    body += chunk
+  })
+  request.on('end', () => {
+    heard.push({ headers: request.headers, body })
+    response.end()
+  })
+})
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => listener.listen(0, '127.0.0.1', resolve))
+  const { port } = listener.address() as AddressInfo
+  world = await openProviderWorld({
+    wire: tossWire,
+    webhook: { url: `http://127.0.0.1:${port}/`, secrets: () => [newSecret()] },
+  })
+})
+afterEach(() => world.setFaults({}))
+afterAll(async () => {
+  await world.close()
+  listener.close()
+})
+
+type Asked = { status: number; text: string; body: Record<string, unknown> }
+
+const ask = async (
+  verb: string,
+  path: string,
+  { body, headers = {} }: { body?: unknown; headers?: Record<string, string> } = {},
+): Promise<Asked> => {
+  const answer = await fetch(world.sandbox.url + path, {
+    method: verb,
+    headers: {
+      // The documented vector of the credentials.
+      authorization: 'Basic dGVzdF9za19leGFtcGxlOg==',
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  })
+  const text = await answer.text()
+  return { status: answer.status, text, body: text === '' ? {} : JSON.parse(text) }
+}
+const chargeOf = (more: object = {}) => ({
+  amount: 9900,
+  customerKey: newId('acct_'),
+  orderId: newId('pay_'),
+  orderName: 'Pro, December',
+  ...more,
+})
+const pay = async () => {
+  const { status, body } = await ask('POST', '/v1/billing/bk_test_ok', { body: chargeOf() })
+  expect(status).toBe(200)
+  return body
+}
+const cancel = (paymentKey: unknown, body: object, key?: string) =>
+  ask('POST', `/v1/payments/${paymentKey}/cancel`, {
+    body: { cancelReason: 'asked for', ...body },
+    headers: key === undefined ? {} : { 'idempotency-key': key },
+  })
+
+describe('answers have the published shape', () => {
+  test('a payment when it is approved, looked up by either id, cancelled in part, and aborted', async () => {
+    const paid = await pay()
+    expectShape(Payment, paid)
+    expect(paid).toMatchObject({ status: 'DONE', type: 'BILLING', balanceAmount: 9900 })
+    expect((await ask('GET', `/v1/payments/${paid['paymentKey']}`)).body).toEqual(paid)
+    expect((await ask('GET', `/v1/payments/orders/${paid['orderId']}`)).body).toEqual(paid)
+
+    const part = await cancel(paid['paymentKey'], { cancelAmount: 900 })
+    expectShape(Payment, part.body)
+    expect(part.body).toMatchObject({ status: 'PARTIAL_CANCELED', balanceAmount: 9000 })
+
+    const order = chargeOf()
+    const declined = await ask('POST', '/v1/billing/bk_test_insufficient_funds', { body: order })
+    expect(declined).toMatchObject({ status: 403, body: { code: 'REJECT_CARD_PAYMENT' } })
+    expectShape(Failure, declined.body)
+    const aborted = await ask('GET', `/v1/payments/orders/${order.orderId}`)
+    expectShape(Payment, aborted.body)
+    expect(aborted.body).toMatchObject({ status: 'ABORTED', failure: { code: 'REJECT_CARD_PAYMENT' } })
+  })
+
+  test('a billing key, and the transactions of a time', async () => {
+    const issued = await ask('POST', '/v1/billing/authorizations/issue', {
+      body: { authKey: 'ak_test_ok', customerKey: 'customer-1' },
+    })
+    expectShape(Billing, issued.body)
+    const paid = await pay()
+    await cancel(paid['paymentKey'], {})
+    const day = 86_400_000
+    const at = (ms: number) =>
+      new Date(world.clock().getTime() + ms + 9 * 3_600_000).toISOString().slice(0, 19)
+    const query = new URLSearchParams({ startDate: at(-day), endDate: at(day), limit: '5000' })
+    const listed = (await ask('GET', `/v1/transactions?${query}`)).body as unknown as Record<
+      string,
+      unknown
+    >[]
+    for (const one of listed) expectShape(Transaction, one)
+    expect(
+      listed
+        .filter(({ orderId }) => orderId === paid['orderId'])
+        .map(({ status, amount }) => [status, amount]),
+    ).toEqual([
+      ['DONE', 9900],
+      ['CANCELED', 9900],
+    ])
+  })
+
+  test('a shape that is wrong is seen', () => {
+    expect(faultsOf(Failure, { code: 'X' })).not.toEqual([])
+    expect(faultsOf(Payment, { status: 'PAID' })).not.toEqual([])
+  })
+})
+
+describe('its quirks', () => {
+  test('credentials need their colon and a secret key’s form', async () => {
+    const as = (text: string) => ({
+      headers: { authorization: `Basic ${Buffer.from(text).toString('base64')}` },
+    })
+    const path = '/v1/payments/orders/order-1'
+    expect(await ask('GET', path, as('test_sk_x'))).toMatchObject({
+      status: 403,
+      body: { code: 'INCORRECT_BASIC_AUTH_FORMAT' },
+    })
+    expect(await ask('GET', path, as('test_ck_x:'))).toMatchObject({ body: { code: 'INVALID_API_KEY' } })
+    expect(await ask('GET', path, { headers: { authorization: 'Bearer x' } })).toMatchObject({
+      status: 401,
+      body: { code: 'UNAUTHORIZED_KEY' },
+    })
+    expect(await ask('GET', path)).toMatchObject({ status: 404, body: { code: 'NOT_FOUND_PAYMENT' } })
+  })
+
+  test('a key does not look at the body: another order under it replays the first, to the byte', async () => {
+    const key = { 'idempotency-key': newId('key_') }
+    const first = await ask('POST', '/v1/billing/bk_test_ok', { body: chargeOf(), headers: key })
+    const other = chargeOf({ amount: 100 })
+    const second = await ask('POST', '/v1/billing/bk_test_ok', { body: other, headers: key })
+    expect(second.text).toBe(first.text)
+    expect((await world.taken(other.orderId)).times).toBe(0)
+    // At another address the same key is another one.
+    const third = await ask('POST', '/v1/billing/bk_test_slow', { body: other, headers: key })
+    expect(third.body).toMatchObject({ orderId: other.orderId })
+    expect(
+      (
+        await ask('POST', '/v1/billing/bk_test_ok', {
+          body: chargeOf(),
+          headers: { 'idempotency-key': 'k'.repeat(301) },
+        })
+      ).body,
+    ).toMatchObject({ code: 'INVALID_IDEMPOTENCY_KEY' })
+  })
+
+  test('a refused cancel stays refused under its key, also when the body is corrected', async () => {
+    const { paymentKey } = await pay()
+    const key = newId('key_')
+    const refused = { status: 400, body: { code: 'NOT_MATCHES_REFUNDABLE_AMOUNT' } }
+    expect(await cancel(paymentKey, { cancelAmount: 100, refundableAmount: 1 }, key)).toMatchObject(refused)
+    expect(await cancel(paymentKey, { cancelAmount: 100, refundableAmount: 9900 }, key)).toMatchObject(
+      refused,
+    )
+    expect((await cancel(paymentKey, { cancelAmount: 100, refundableAmount: 9900 })).status).toBe(200)
+  })
+
+  test('a replayed cancel shows the payment as it stood then', async () => {
+    const { paymentKey } = await pay()
+    const key = newId('key_')
+    const first = await cancel(paymentKey, { cancelAmount: 100 }, key)
+    await cancel(paymentKey, { cancelAmount: 200 })
+    expect((await cancel(paymentKey, { cancelAmount: 100 }, key)).text).toBe(first.text)
+  })
+
+  test('the rest after a part leaves PARTIAL_CANCELED with nothing left; all in one go is CANCELED', async () => {
+    const [inParts, atOnce] = [await pay(), await pay()]
+    await cancel(inParts['paymentKey'], { cancelAmount: 900 })
+    expect((await cancel(inParts['paymentKey'], {})).body).toMatchObject({
+      status: 'PARTIAL_CANCELED',
+      balanceAmount: 0,
+    })
+    expect((await cancel(inParts['paymentKey'], {})).body).toMatchObject({ code: 'NOT_CANCELABLE_AMOUNT' })
+    expect((await cancel(atOnce['paymentKey'], {})).body).toMatchObject({
+      status: 'CANCELED',
+      balanceAmount: 0,
+    })
+    expect((await cancel(atOnce['paymentKey'], {})).body).toMatchObject({ code: 'ALREADY_CANCELED_PAYMENT' })
+  })
+
+  test.each([
+    ['REJECT_CARD_COMPANY', 403],
+    ['PROVIDER_ERROR', 400],
+    ['IDEMPOTENT_REQUEST_PROCESSING', 409],
+    ['FAILED_INTERNAL_SYSTEM_PROCESSING', 500],
+  ])('%s can be asked for by header, and does nothing', async (code, status) => {
+    const order = chargeOf()
+    const headers = { 'tosspayments-test-code': code }
+    expect(await ask('POST', '/v1/billing/bk_test_ok', { body: order, headers })).toMatchObject({
+      status,
+      body: { code },
+    })
+    expect((await world.taken(order.orderId)).times).toBe(0)
+  })
+
+  test('a billing key belongs to its customer, is deleted once, and then pays no more', async () => {
+    const { body } = await ask('POST', '/v1/billing/authorizations/issue', {
+      body: { authKey: 'ak_test_ok', customerKey: 'customer-2' },
+    })
+    const path = `/v1/billing/${encodeURIComponent(String(body['billingKey']))}`
+    const mine = chargeOf({ customerKey: 'customer-2' })
+    expect((await ask('POST', path, { body: chargeOf() })).body).toMatchObject({
+      code: 'NOT_MATCHES_CUSTOMER_KEY',
+    })
+    expect((await ask('POST', path, { body: mine })).status).toBe(200)
+    expect(await ask('DELETE', path)).toMatchObject({ status: 200, text: '' })
+    expect((await ask('POST', path, { body: chargeOf({ customerKey: 'customer-2' }) })).body).toMatchObject({
+      code: 'ALREADY_REMOVED_BILLING_KEY',
+    })
+  })
+
+  test('an approval is not notified; a cancel is, unsigned, with the whole payment', async () => {
+    const paid = await pay()
+    await cancel(paid['paymentKey'], { cancelAmount: 900 })
+    const about = () => heard.filter(({ body }) => JSON.parse(body).data.orderId === paid['orderId'])
+    await expect.poll(() => about().length, { timeout: 5000 }).toBe(1)
+    const [{ headers, body }] = about() as [(typeof heard)[number]]
+    const event = JSON.parse(body)
+    expect(event).toMatchObject({ eventType: 'PAYMENT_STATUS_CHANGED', data: { status: 'PARTIAL_CANCELED' } })
+    expect(event.createdAt).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/)
+    expectShape(Payment, event.data)
+    expect(headers['tosspayments-webhook-transmission-id']).toMatch(/^whtrans_/)
+    expect(headers).not.toHaveProperty('tosspayments-webhook-signature')
+
+    const provider = tossProvider({ secretKey, baseUrl: world.sandbox.url, timeoutMs: 5000 })
+    expect(provider.readWebhook(event)).toEqual({
+      type: 'PAYMENT_STATUS_CHANGED',
+      reference: paid['orderId'],
+      live: false,
+    })
+    const now = new Date()
+    expect(
+      provider.verifyWebhook({ headers, body: Buffer.from(body), secrets: [newSecret()], now }),
+    ).toBeUndefined()
+  })
+})
+
+test('the adapter takes a card from setup to deletion, and is checked line by line', async () => {
+  const provider = tossProvider({ secretKey, baseUrl: world.sandbox.url, timeoutMs: 5000 })
+  const setUp = await provider.setUp({
+    setupId: newId('setup_'),
+    accountId: 'acct_1',
+    customerKey: null,
+    email: null,
+  })
+  if (setUp.kind !== 'done' || setUp.customerKey === null) throw new Error('the setup was not done')
+  expect(setUp.client).toEqual({ customer_key: setUp.customerKey })
+  const exchanged = await provider.exchange('ak_test_ok', setUp.customerKey)
+  if (exchanged.kind !== 'done') throw new Error('the exchange was not done')
+  expect(exchanged.card).toEqual({ brand: 'visa', last4: '424*', expires: '' })
+  const charge = (key: string) =>
+    provider.charge({
+      key,
+      accountId: 'acct_1',
+      amount: { minor: 9900n, currency: 'KRW' },
+      billingKey: exchanged.billingKey,
+      description: 'Pro',
+    })
+  const key = newId('pay_')
+  expect(await charge(key)).toMatchObject({ kind: 'done' })
+  expect(await provider.cancelPayment(key, 'x')).toEqual({ kind: 'paid' })
+  expect(await provider.cancelPayment('pay_of_nobody', 'x')).toEqual({ kind: 'canceled' })
+  expect(await provider.forget(exchanged.billingKey)).toEqual({ kind: 'done' })
+  expect(await provider.forget(exchanged.billingKey)).toEqual({ kind: 'done' })
+  expect(await charge(newId('pay_'))).toEqual({ kind: 'refused', code: 'billing_key_invalid' })
+
+  expect((await provider.check(world.clock())).map(({ ok }) => ok)).toEqual([true, true, true, true])
+  await world.setFaults({ refuse_credentials: true })
+  expect(await provider.check(world.clock())).toMatchObject([
+    { subject: 'credentials', ok: false },
+    { subject: 'clock', ok: true },
+    { subject: 'listing', ok: false },
+    { subject: 'webhook_secret', ok: true },
+  ])
+})
