@@ -1,5 +1,8 @@
 import type { Provider } from './port.ts'
+import { portoneProvider } from './portone/portone.ts'
 import { sandboxProvider } from './sandbox.ts'
+import { stripeProvider } from './stripe/stripe.ts'
+import { tossProvider } from './toss/toss.ts'
 
 /** What an adapter is built from: how its provider is reached, and how long a call may take. */
 export type AdapterSettings = {
@@ -18,6 +21,19 @@ type Adapter = (settings: AdapterSettings) => Provider
 const adapters: Readonly<Record<string, Adapter>> = {
   sandbox: ({ baseUrl, secretKey, timeoutMs }) =>
     sandboxProvider({ baseUrl: baseUrl!, secretKey: secretKey!, timeoutMs }),
+  stripe: ({ baseUrl, secretKey, webhookSecrets, timeoutMs }) =>
+    stripeProvider({ ...(baseUrl && { baseUrl }), secretKey: secretKey!, webhookSecrets, timeoutMs }),
+  toss: ({ baseUrl, secretKey, timeoutMs }) =>
+    tossProvider({ ...(baseUrl && { baseUrl }), secretKey: secretKey!, timeoutMs }),
+  portone: ({ baseUrl, secretKey, storeId, channelKey, webhookSecrets, timeoutMs }) =>
+    portoneProvider({
+      ...(baseUrl && { baseUrl }),
+      apiSecret: secretKey!,
+      storeId: storeId!,
+      channelKey: channelKey!,
+      webhookSecrets,
+      timeoutMs,
+    }),
 }
 
 export function buildAdapter(settings: AdapterSettings): Provider {
