@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { addMovingRanks } from './moving-ranks.ts'
 import { type BenchResult, median } from './result.ts'
 import { openStage, type Stage } from './stage.ts'
 
@@ -89,13 +90,7 @@ async function fill(stage: Stage): Promise<void> {
   await stage.db.query(`
     insert into batch.keyword (workspace_id, key, display, created_at)
     select 'ws_' || n % 20, 'word ' || n, 'word ' || n, now() from generate_series(1, 1500) n`)
-  await stage.db.query(`
-    select batch.ensure_rank_month(m::date) from generate_series('2026-01-01'::date, '2026-08-01', '1 month') m`)
-  await stage.db.query(`
-    insert into batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, checked_at)
-    select k.workspace_id, k.id, d::date, 'naver', 'mobile', 'KR', 'ranked',
-           greatest(1, (20 + k.id % 60 + 15 * sin(extract(doy from d) / (3 + k.id % 11)) + 6 * (random() - 0.5))::int), 100, d
-    from generate_series('2026-01-01'::date, '2026-07-19'::date, '1 day') d, batch.keyword k`)
+  await addMovingRanks(stage, '2026-01-01')
   await stage.db.query(`
     insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, at_month_end, updated_at)
     select key, 'naver', m::date, 1000, 1000, 1000, 'reported', 30, 1000, now()

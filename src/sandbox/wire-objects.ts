@@ -63,13 +63,15 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
     ): Promise<'taken' | 'running' | FirstAnswer> {
       const { rows } = await pool.query<{ taken: boolean } & FirstAnswer & { status: number | null }>({
         name: 'sandbox-claim-wire-key',
-        text: `with gone as (
-                 delete from sandbox.wire_answer where wire = $1 and key = $2 and created_at <= $4 - $5 * interval '1 ms'),
-               mine as (
-                 insert into sandbox.wire_answer (wire, key, fingerprint, created_at) values ($1, $2, $3, $4)
-                 on conflict (wire, key) do nothing returning true as taken)
+        text: `with mine as (
+                 insert into sandbox.wire_answer as a (wire, key, fingerprint, created_at) values ($1, $2, $3, $4)
+                 on conflict (wire, key) do update
+                   set fingerprint = excluded.fingerprint, created_at = excluded.created_at,
+                       status = null, headers = null, body = null
+                   where a.created_at <= $4::timestamptz - $5 * interval '1 ms'
+                 returning fingerprint)
                select true as taken, fingerprint, null::int as status, null::jsonb as headers, null::text as body
-               from (select $3::text as fingerprint) as f where exists (select from mine)
+               from mine
                union all
                select false, fingerprint, status, headers, body from sandbox.wire_answer
                where wire = $1 and key = $2 and not exists (select from mine)`,

@@ -71,12 +71,18 @@ test('a flood of bad tokens slows only the bad ones', async () => {
   for (let round = 0; round < 8; round++) {
     await Promise.all(Array.from({ length: 50 }, () => world.get('/api/batch/volumes/a', { token: null })))
   }
-  const slowAt = performance.now()
-  await world.get('/api/batch/volumes/a', { token: null })
-  const slowMs = performance.now() - slowAt
-  const fastAt = performance.now()
-  expect((await world.get('/api/batch/volumes/a')).status).toBe(404)
-  expect(performance.now() - fastAt).toBeLessThan(slowMs)
+  // A busy machine can only add to a time, so the least of several is the one to judge.
+  const leastMs = async (answer: number, times: number, ask: () => Promise<{ status: number }>) => {
+    const took = []
+    for (let round = 0; round < times; round++) {
+      const askedAt = performance.now()
+      expect((await ask()).status).toBe(answer)
+      took.push(performance.now() - askedAt)
+    }
+    return Math.min(...took)
+  }
+  const slowMs = await leastMs(401, 3, () => world.get('/api/batch/volumes/a', { token: null }))
+  expect(await leastMs(404, 10, () => world.get('/api/batch/volumes/a'))).toBeLessThan(slowMs)
   expect(slowMs).toBeGreaterThan(80)
   expect(slowMs).toBeLessThan(1_900)
 })

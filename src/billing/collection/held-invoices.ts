@@ -1,5 +1,6 @@
 import type { BillingDb, BillingTx } from '../app.ts'
 import { type Invoice, renderNumber } from '../invoices/invoice.ts'
+import { isInDoubt } from '../payments/payment-rows.ts'
 import { lockSubscription } from '../subscriptions/subscription-rows.ts'
 
 /** An invoice that nobody collects until an operator decides. */
@@ -60,21 +61,11 @@ export async function lockHeld(tx: BillingTx, invoiceId: string): Promise<Locked
   if (!subscription) return undefined
   const held = await tx
     .selectFrom('billing.invoice as i')
-    .select((row) =>
-      row
-        .exists(
-          row
-            .selectFrom('billing.payment as p')
-            .select('p.id')
-            .whereRef('p.invoice_id', '=', 'i.id')
-            .where('p.status', 'in', ['sending', 'unknown']),
-        )
-        .as('in_doubt'),
-    )
+    .select(isInDoubt('i.id').as('in_doubt'))
     .where('i.id', '=', invoiceId)
     .where('i.status', '=', 'open')
     .where('i.hold', 'is not', null)
     .executeTakeFirst()
   const { accountId, subscriptionId, methodId } = subscription
-  return held && { accountId, subscriptionId, methodId, inDoubt: Boolean(held.in_doubt) }
+  return held && { accountId, subscriptionId, methodId, inDoubt: held.in_doubt }
 }

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
-import type { Attempt, MethodInUse } from '../payments/payment.ts'
+import { type Attempt, freshAttempt, type MethodInUse } from '../payments/payment.ts'
 import { realTimeIn } from '../payments/payment-rows.ts'
 
 /**
@@ -78,11 +78,7 @@ export async function openAttempt(
     dueAt: invoice.issued_at,
     maybeSentBefore: invoice.maybe_sent_before,
     sentAt: now,
-    lookupCount: 0,
-    notFoundCount: 0,
-    notFoundSince: null,
-    resendDeclines: null,
-    invoiceOpen: true,
+    ...freshAttempt,
     method,
   }
 }

@@ -12,7 +12,7 @@ import {
   leaseLostMethods,
   type StoredMethod,
 } from '../payments/payment-method-rows.ts'
-import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { isInDoubt, realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
 import { findPlan, type Plan } from '../plans/plan-rows.ts'
 import type { Card } from '../providers/port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
@@ -180,18 +180,7 @@ async function chargeOwed(
 ): Promise<Attempt | undefined> {
   const owed = await tx
     .selectFrom('billing.invoice as i')
-    .select((row) => [
-      'i.id',
-      row
-        .exists(
-          row
-            .selectFrom('billing.payment as p')
-            .select('p.id')
-            .whereRef('p.invoice_id', '=', 'i.id')
-            .where('p.status', 'in', ['sending', 'unknown']),
-        )
-        .as('in_doubt'),
-    ])
+    .select(['i.id', isInDoubt('i.id').as('in_doubt')])
     .where('i.subscription_id', '=', method.subscriptionId)
     .where('i.status', '=', 'open')
     .where('i.first_failed_at', 'is not', null)

@@ -13,6 +13,12 @@ export function realTimeIn(ms: number): RawBuilder<Date> {
   return sql<Date>`clock_timestamp() + make_interval(secs => ${ms / 1000})`
 }
 
+/** Whether a charge of this invoice is on its way, or has no clear answer yet. */
+export function isInDoubt(invoiceId: string): RawBuilder<boolean> {
+  return sql<boolean>`exists (
+    select from billing.payment p where p.invoice_id = ${sql.ref(invoiceId)} and p.status in ('sending', 'unknown'))`
+}
+
 /**
  * Takes up open attempts that nobody is sending: the one named, or those that are due for a look by real time or by
  * service time, of which something was sent or nothing has left us so far. Each is leased to the caller.

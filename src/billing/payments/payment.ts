@@ -59,6 +59,15 @@ export type PaymentOutcome =
   | { kind: 'unknown'; alarm?: Contradicted; answered?: true }
   | { kind: 'not_sent' }
 
+/** What there is to know about the answers to an attempt that has just been opened: nothing. */
+export const freshAttempt = {
+  lookupCount: 0,
+  notFoundCount: 0,
+  notFoundSince: null,
+  resendDeclines: null,
+  invoiceOpen: true,
+} as const satisfies Partial<Attempt>
+
 const lateMs = 3_600_000
 
 /** Whether the provider is asked what it knows before the first send: it comes late, or may not be the first at all. */

@@ -57,6 +57,9 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
     return listingOutcome(await get(`/v1/charges?${query}`))
   }
 
+  const find = async (reference: string) =>
+    lookupOutcome(reference, await get(`/v1/charges/${encodeURIComponent(reference)}`))
+
   return {
     name: 'sandbox',
     guards: {
@@ -78,9 +81,7 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       return chargeOutcome(request, await post('/v1/charges', body, request.key))
     },
 
-    async findPayment(reference) {
-      return lookupOutcome(reference, await get(`/v1/charges/${encodeURIComponent(reference)}`))
-    },
+    findPayment: find,
 
     async refund(request) {
       const { payment, amount, remaining, reason } = request
@@ -110,7 +111,7 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
 
     // No card of this provider asks for its customer, so nothing waits for one.
     async cancelPayment(reference) {
-      const lookup = lookupOutcome(reference, await get(`/v1/charges/${encodeURIComponent(reference)}`))
+      const lookup = await find(reference)
       if (lookup.kind === 'credentials_refused') return lookup
       if (lookup.kind === 'none') return { kind: 'canceled' }
       if (lookup.kind !== 'found') return { kind: 'unknown' }
@@ -129,22 +130,10 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
 
     async check(now) {
       const listed = await list('created', new Date(now.getTime() - 60_000), now, null)
-      const isRefused = listed.kind === 'credentials_refused'
+      const ok = listed.kind === 'page'
       return [
-        {
-          subject: 'credentials',
-          ok: listed.kind === 'page',
-          message: isRefused
-            ? 'The sandbox refuses this key; correct PROVIDER_SECRET_KEY.'
-            : listed.kind === 'page'
-              ? 'The key is taken.'
-              : 'The sandbox gives no clear answer; check PROVIDER_BASE_URL and that it runs.',
-        },
-        {
-          subject: 'listing',
-          ok: listed.kind === 'page',
-          message: listed.kind === 'page' ? 'The book can be read.' : 'The book cannot be read.',
-        },
+        { subject: 'credentials', ok, message: keyMessages[listed.kind] },
+        { subject: 'listing', ok, message: ok ? 'The book can be read.' : 'The book cannot be read.' },
       ]
     },
 
@@ -154,6 +143,12 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
     verifyWebhook: verifyStandardWebhook,
     readWebhook: readHint,
   }
+}
+
+const keyMessages: Readonly<Record<PaymentListing['kind'], string>> = {
+  page: 'The key is taken.',
+  credentials_refused: 'The sandbox refuses this key; correct PROVIDER_SECRET_KEY.',
+  unknown: 'The sandbox gives no clear answer; check PROVIDER_BASE_URL and that it runs.',
 }
 
 function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcome {

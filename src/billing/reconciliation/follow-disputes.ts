@@ -19,9 +19,10 @@ export async function followDisputes(app: BillingApp): Promise<number> {
     most: mostInHand,
     stopping: app.stopping,
     claim: async (limit) => {
-      const claimed = await claimOpen(app, Math.min(limit, left))
+      const claimed = left === 0 ? [] : await claimOpen(app, Math.min(limit, left))
       left -= claimed.length
-      return claimed
+      // What falls due meanwhile can wait for the next sweep: they are looked up once a day.
+      return claimed.length === 0 ? 'over' : claimed
     },
     work: (dispute) => workIsolated(app, 'disputes', dispute.id, () => follow(app, dispute)),
   })
@@ -29,7 +30,6 @@ export async function followDisputes(app: BillingApp): Promise<number> {
 
 /** Whoever dies over it, or gets no answer, leaves it to the next hour. */
 async function claimOpen(app: BillingApp, limit: number): Promise<OpenDispute[]> {
-  if (limit === 0) return []
   const now = app.clock()
   const claimed = await sql<OpenDispute>`
     update billing.payment p set dispute_lookup_at = ${new Date(now.getTime() + retryMs)}

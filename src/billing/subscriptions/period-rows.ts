@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import { latelyIssuedFrom } from '../invoices/invoice-rows.ts'
-import type { Attempt, MethodInUse } from '../payments/payment.ts'
+import { type Attempt, freshAttempt, type MethodInUse } from '../payments/payment.ts'
 import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { Seller } from '../seller.ts'
 import type { DuePeriod } from './catch-up.ts'
@@ -98,11 +98,7 @@ export async function openPeriods(
             amount: subscription.price,
             description: subscription.description,
             sentAt: now,
-            lookupCount: 0,
-            notFoundCount: 0,
-            notFoundSince: null,
-            resendDeclines: null,
-            invoiceOpen: true,
+            ...freshAttempt,
             method,
           },
         ],
