@@ -8,6 +8,7 @@ create table billing.webhook (
   type         text not null,                   -- the provider's own word
   claim        text check (claim in ('paid', 'declined', 'changed')),  -- what it says of the payment; null: of no interest
   reference    text,                            -- our payment, by its reference at the provider
+  provider_payment text,                        -- the same by the provider's own id, where it is all that an event names
   status       text not null check (status in ('waiting', 'done', 'ignored', 'failed')),
   tries        integer not null default 0,
   last_error   text,                            -- type of the last failure; never its words
@@ -15,7 +16,7 @@ create table billing.webhook (
   settled_at   timestamptz,                     -- service time
   next_lookup_at      timestamptz not null,            -- real time of the next look
   primary key (provider, event_id),             -- an event has its effect once, for ever: this row is never removed
-  check (status <> 'waiting' or reference is not null)
+  check (status <> 'waiting' or reference is not null or provider_payment is not null)
 ) with (fillfactor = 80);
 create index webhook_waiting on billing.webhook (next_lookup_at) where status = 'waiting';
 create index webhook_failed on billing.webhook (received_at) where status = 'failed';

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type pg from 'pg'
 import type { BatchApp } from './batch/app.ts'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
-import { findChargingStop, stopForCredentials } from './billing/charging-stop.ts'
+import { findChargingStop, stopCharging, stopForCredentials } from './billing/charging-stop.ts'
 import { keepLogo, logoHash } from './billing/invoices/logo-rows.ts'
 import {
   guardProvider,
@@ -12,6 +12,7 @@ import {
   providerUses,
 } from './billing/providers/guarded-provider.ts'
 import { measuredProvider } from './billing/providers/measured-provider.ts'
+import { oneModeProvider } from './billing/providers/one-mode-provider.ts'
 import type { Provider } from './billing/providers/port.ts'
 import { providersOf } from './billing/providers/providers.ts'
 import { buildAdapter } from './billing/providers/registry.ts'
@@ -138,7 +139,8 @@ export async function openApp(
     const sandbox = await openOwnSandbox(config, pool, clock, log, sandboxKey)
     if (config.seller.logo) await keepLogo(billingDb, config.seller.logo)
     const sandboxUrl = sandbox?.url ?? simulatorOf(config)
-    const guards = openProviders(config, sandboxUrl, sandboxKey, metrics)
+    const onLive = () => stopCharging(billingDb, 'live_answer', clock())
+    const guards = openProviders(config, sandboxUrl, sandboxKey, metrics, onLive)
     const stops = new Map(
       guards.map(({ name }) => [
         name,
@@ -252,6 +254,7 @@ function openProviders(
   sandboxUrl: string | undefined,
   sandboxKey: string | undefined,
   metrics: Metrics,
+  onLive: () => Promise<void>,
 ): NamedGuard[] {
   const { timeoutMs } = config.provider
   return config.providers.map((settings) => {
@@ -259,7 +262,7 @@ function openProviders(
       settings.name === 'sandbox'
         ? { ...settings, baseUrl: sandboxUrl, secretKey: settings.secretKey ?? sandboxKey }
         : settings
-    const provider = buildAdapter({ ...reached, timeoutMs })
+    const provider = oneModeProvider(buildAdapter({ ...reached, timeoutMs }), config.mode, onLive)
     return { name: settings.name, guard: guardOf(provider, timeoutMs, metrics) }
   })
 }

@@ -34,9 +34,9 @@ export async function probeProviders(app: BillingApp): Promise<number> {
 async function probe(app: BillingApp, provider: Provider): Promise<number> {
   const { name } = provider
   if (!(await claimProbe(app.db, name))) return 0
-  const reference = await findWaiting(app.db, name)
-  if (reference === undefined) return 0
-  const { kind } = await provider.findPayment(reference)
+  const waiting = await findWaiting(app.db, name)
+  if (waiting === undefined) return 0
+  const { kind } = await provider.findPayment(waiting.reference, waiting.providerId)
   return kind === 'unknown' || kind === 'credentials_refused' ? 0 : wakeUnsettled(app.db, 'unanswered', name)
 }
 
@@ -49,13 +49,16 @@ async function claimProbe(db: BillingDb, provider: string): Promise<boolean> {
   return claimed.rows.length > 0
 }
 
-async function findWaiting(db: BillingDb, provider: string): Promise<string | undefined> {
-  const found = await sql<{ reference: string }>`
-    (select provider_reference as reference from billing.payment
+async function findWaiting(
+  db: BillingDb,
+  provider: string,
+): Promise<{ reference: string; providerId: string | null } | undefined> {
+  const found = await sql<{ reference: string; providerId: string | null }>`
+    (select provider_reference as reference, provider_id as "providerId" from billing.payment
      where provider = ${provider} and status in ('sending', 'unknown') and unanswered order by next_lookup_at limit 1)
     union all
-    (select p.provider_reference from billing.refund r join billing.payment p on p.id = r.payment_id
+    (select p.provider_reference, p.provider_id from billing.refund r join billing.payment p on p.id = r.payment_id
      where p.provider = ${provider} and r.status = 'pending' and r.unanswered order by r.next_lookup_at limit 1)
     limit 1`.execute(db)
-  return found.rows[0]?.reference
+  return found.rows[0]
 }

@@ -223,6 +223,7 @@ export type BillingTables = SharedTables & {
     type: string
     claim: 'paid' | 'declined' | 'changed' | null
     reference: string | null
+    provider_payment: Generated<string | null>
     status: 'waiting' | 'done' | 'ignored' | 'failed'
     tries: Generated<number>
     last_error: string | null

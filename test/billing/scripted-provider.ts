@@ -89,7 +89,6 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
     guards: {
       keyWindowMs: 86_400_000,
       lookup: 'immediate',
-      expectedRemainder: true,
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
       anyCustomer: true,
@@ -196,7 +195,7 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
     check: async () => [],
     listChanges: null,
     verifyWebhook: () => undefined,
-    readWebhook: () => ({ type: 'none', reference: null, live: false }),
+    readWebhook: () => ({ type: 'none', reference: null, live: null }),
   }
 
   return {

@@ -187,8 +187,13 @@ describe('what becomes of them', () => {
     world = await openBillingWorld({ terms: { webhookSecrets: { scripted: [newest] }, hintSecret } })
     world.script.provider.verifyWebhook = verifyStandardWebhook
     world.script.provider.readWebhook = (body) => {
-      const { type, reference, live } = body as { type: string; reference: string; live?: boolean }
-      return { type, reference, live: live === true }
+      const { type, reference, providerId, live } = body as {
+        type: string
+        reference: string | null
+        providerId?: string
+        live?: boolean
+      }
+      return { type, reference, live: live ?? null, ...(providerId !== undefined && { providerId }) }
     }
     answered = []
     http = openDoor(world.app)
@@ -213,7 +218,12 @@ describe('what becomes of them', () => {
     http.inject({ method: 'POST', url, payload, headers: { 'content-type': 'application/json', ...headers } })
 
   let count = 0
-  async function tell(reference: string, type = 'payment.paid', id = `evt_${count++}`, more: object = {}) {
+  async function tell(
+    reference: string | null,
+    type = 'payment.paid',
+    id = `evt_${count++}`,
+    more: object = {},
+  ) {
     const raw = Buffer.from(JSON.stringify({ type, reference, ...more }))
     const answer = await post('/api/billing/webhook', raw, signStandardWebhook(newest, id, raw, new Date()))
     expect(answer.statusCode).toBe(200)
@@ -462,6 +472,48 @@ describe('what becomes of them', () => {
     await http.close()
     http = openDoor({ ...world.app, terms: { ...world.app.terms, hintSecret: undefined } })
     expect((await hint()).statusCode).toBe(404)
+  })
+
+  test('news that name nothing of ours are found by the id of the provider, also before we know it', async () => {
+    await world.subscribe('disputed')
+    const { id } = await paymentOf('disputed')
+    world.script.dispute(id, 'open', world.app.clock())
+    const asked: unknown[] = []
+    const { findPayment } = world.script.provider
+    world.script.provider.findPayment = async (...names) => {
+      asked.push(names)
+      return findPayment(...names)
+    }
+    const known = await tell(null, 'charge.dispute.created', undefined, { providerId: `prov_${id}` })
+    await process()
+    expect(await statusOf(known)).toBe('done')
+    // A lookup of what we know is asked by the id that the provider gave it.
+    expect(asked).toEqual([[id, `prov_${id}`]])
+    const [invoice] = await world.invoices('disputed')
+    expect(invoice.payments[0]).toMatchObject({ disputed: true, dispute: { status: 'open' } })
+
+    const early = await tell(null, 'charge.dispute.created', undefined, { providerId: 'prov_later' })
+    await process()
+    expect(await statusOf(early)).toBe('waiting')
+    await world.subscribe('later')
+    await world.rows(`update billing.payment set provider_id = 'prov_later' where account_id = 'later'`)
+    await process()
+    expect(await statusOf(early)).toBe('done')
+
+    const foreign = await tell(null, 'charge.dispute.created', undefined, { providerId: 'prov_foreign' })
+    for (let round = 0; round < 8; round++) await process()
+    expect(await statusOf(foreign)).toBe('ignored')
+    expect(await statusOf(await tell(null, 'charge.dispute.created'))).toBe('ignored')
+  })
+
+  test('an event of test money is kept and ignored where money is real', async () => {
+    await http.close()
+    http = openDoor({ ...world.app, terms: { ...world.app.terms, sandbox: false } })
+    await world.subscribe('real')
+    const { id } = await paymentOf('real')
+    expect(await statusOf(await tell(id, 'payment.refunded', undefined, { live: false }))).toBe('ignored')
+    expect(await statusOf(await tell(id, 'payment.refunded', undefined, { live: true }))).toBe('waiting')
+    expect(await findChargingStop(world.app.db)).toBeUndefined()
   })
 
   test('an event marked live in sandbox mode stops all charging until an operator lifts it', async () => {

@@ -13,6 +13,7 @@ providerContract(
     reusedKey: 'key_used_otherwise',
     replaysErrors: false,
     twinsOfRunning: 'unknown',
+    expectsRemainder: true,
     disputes: true,
     refundsFailLater: true,
     describesBillingKeys: true,

@@ -332,7 +332,7 @@ describe('notifications', () => {
     expect(provider.readWebhook(JSON.parse(body.toString()))).toEqual({
       type: 'Transaction.Paid',
       reference: 'pay-0001',
-      live: false,
+      live: null,
     })
     expect(provider.readWebhook({ payment_id: 'pay-0001', tx_id: 'tx-1', status: 'Paid' })).toMatchObject({
       reference: 'pay-0001',
@@ -340,7 +340,7 @@ describe('notifications', () => {
     expect(provider.readWebhook({ type: 'BillingKey.Deleted', data: { billingKey: 'k' } })).toEqual({
       type: 'BillingKey.Deleted',
       reference: null,
-      live: false,
+      live: null,
     })
   })
 })

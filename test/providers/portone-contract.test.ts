@@ -19,6 +19,7 @@ providerContract(
     reusedKey: 'mismatch',
     replaysErrors: false,
     twinsOfRunning: 'unknown',
+    expectsRemainder: true,
     disputes: true,
     refundsFailLater: true,
     describesBillingKeys: true,

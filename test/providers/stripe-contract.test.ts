@@ -15,6 +15,7 @@ providerContract(
     reusedKey: 'key_used_otherwise',
     replaysErrors: true,
     twinsOfRunning: 'unknown',
+    expectsRemainder: false,
     disputes: true,
     refundsFailLater: true,
     describesBillingKeys: true,

@@ -292,13 +292,13 @@ test('a hint names the payment, or none', () => {
   expect(provider.readWebhook({ eventType: type, data: { orderId: 'rl_1' } })).toEqual({
     type,
     reference: 'rl_1',
-    live: false,
+    live: null,
   })
   expect(provider.readWebhook({ orderId: 'rl_1', status: 'DONE', secret: 's' })).toMatchObject({
     reference: 'rl_1',
   })
   for (const odd of [null, 7, [], {}, { data: null }, { data: { orderId: 7 } }, 'x'])
-    expect(provider.readWebhook(odd)).toEqual({ type: 'unknown', reference: null, live: false })
+    expect(provider.readWebhook(odd)).toEqual({ type: 'unknown', reference: null, live: null })
 })
 
 test('a key tells whether it is live', () => {

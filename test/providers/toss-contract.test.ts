@@ -18,6 +18,7 @@ providerContract(
     reusedKey: 'mismatch',
     replaysErrors: false,
     twinsOfRunning: 'unknown',
+    expectsRemainder: true,
     disputes: false,
     refundsFailLater: true,
     describesBillingKeys: false,

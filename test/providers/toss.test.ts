@@ -349,7 +349,7 @@ describe('its quirks', () => {
     expect(provider.readWebhook(event)).toEqual({
       type: 'PAYMENT_STATUS_CHANGED',
       reference: paid['orderId'],
-      live: false,
+      live: null,
     })
     const now = new Date()
     expect(

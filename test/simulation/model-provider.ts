@@ -351,7 +351,6 @@ export function openModelProvider(setting: {
     guards: {
       keyWindowMs,
       lookup: 'immediate',
-      expectedRemainder: true,
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
       anyCustomer: true,

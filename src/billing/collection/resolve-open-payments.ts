@@ -67,7 +67,7 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
   }
 
   const provider = app.providers.named(attempt.provider)
-  const lookup = await provider.findPayment(attempt.reference)
+  const lookup = await provider.findPayment(attempt.reference, attempt.providerId)
   if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
 
   const doubt = {
@@ -117,7 +117,9 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   }
 
   // The provider may keep a record of what it declined.
-  const lookup = await app.providers.named(attempt.provider).findPayment(attempt.reference)
+  const lookup = await app.providers
+    .named(attempt.provider)
+    .findPayment(attempt.reference, attempt.providerId)
   if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
   const { code } = answer
   const before = attempt.resendDeclines?.code === code ? attempt.resendDeclines : null

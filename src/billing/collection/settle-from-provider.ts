@@ -32,7 +32,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   const ours = await findOurs(app, reference)
   if (!ours) return 'not_ours'
   const { paymentId } = ours
-  const lookup = await app.providers.named(ours.provider).findPayment(reference)
+  const lookup = await app.providers.named(ours.provider).findPayment(reference, ours.providerId)
   const differs = lookup.kind === 'found' ? !isAsAsked(lookup.payment, ours) : lookup.kind === 'mismatch'
   if (differs) await raiseContradiction(app.db, 'amount_differs', paymentId, app.clock())
   if (differs || lookup.kind !== 'found') return 'not_known'
@@ -47,6 +47,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
 type OurPayment = {
   readonly paymentId: string
   readonly provider: string
+  readonly providerId: string | null
   readonly reference: string
   readonly amount: Money
 }
@@ -54,13 +55,14 @@ type OurPayment = {
 async function findOurs(app: BillingApp, reference: string): Promise<OurPayment | undefined> {
   const found = await app.db
     .selectFrom('billing.payment')
-    .select(['id', 'provider', 'amount', 'currency'])
+    .select(['id', 'provider', 'provider_id', 'amount', 'currency'])
     .where('provider_reference', '=', reference)
     .executeTakeFirst()
   return (
     found && {
       paymentId: found.id,
       provider: found.provider,
+      providerId: found.provider_id,
       reference,
       amount: { minor: found.amount, currency: found.currency },
     }

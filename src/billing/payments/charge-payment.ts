@@ -27,7 +27,7 @@ export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<P
   const outcome = await chargePayment(app, attempt)
   if (outcome.kind !== 'unknown') return outcome
   const found = outcomeOfLookup(
-    await app.providers.named(attempt.provider).findPayment(attempt.reference),
+    await app.providers.named(attempt.provider).findPayment(attempt.reference, attempt.providerId),
     attempt,
   )
   return found.kind === 'unknown' ? { ...outcome, ...found } : found

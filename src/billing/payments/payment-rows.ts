@@ -67,7 +67,7 @@ export async function leaseAttempts(
 }
 
 const attemptColumns = sql.raw(`
-  p.id, p.provider_reference, p.provider, i.issued_at as due_at, coalesce(i.issued_at <= n.lookup_first_before, false) as maybe_sent_before,
+  p.id, p.provider_reference, p.provider, p.provider_id, i.issued_at as due_at, coalesce(i.issued_at <= n.lookup_first_before, false) as maybe_sent_before,
   p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.lookup_count,
   p.not_found_count, p.not_found_since, p.resend_declines, p.resend_code, p.resend_since,
   i.status = 'open' as invoice_open, m.id as method_id,
@@ -77,6 +77,7 @@ type AttemptRow = {
   id: string
   provider_reference: string
   provider: string
+  provider_id: string | null
   due_at: Date
   maybe_sent_before: boolean
   invoice_id: string
@@ -104,6 +105,7 @@ function toAttempt(row: AttemptRow): Attempt {
     paymentId: row.id,
     reference: row.provider_reference,
     provider: row.provider,
+    providerId: row.provider_id,
     dueAt: row.due_at,
     maybeSentBefore: row.maybe_sent_before,
     invoiceId: row.invoice_id,

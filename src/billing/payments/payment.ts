@@ -10,6 +10,8 @@ export type Attempt = {
   readonly reference: string
   /** Who is asked for the money, and about it. */
   readonly provider: string
+  /** The provider's own id, where an answer has told it. */
+  readonly providerId: string | null
   readonly invoiceId: string
   readonly subscriptionId: string
   readonly accountId: string
@@ -65,6 +67,7 @@ export type PaymentOutcome =
 
 /** What there is to know about the answers to an attempt that has just been opened: nothing. */
 export const freshAttempt = {
+  providerId: null,
   lookupCount: 0,
   notFoundCount: 0,
   notFoundSince: null,

@@ -20,7 +20,6 @@ export function absentProvider(name: string, onAsked: () => Promise<void>): Prov
     guards: {
       keyWindowMs: 86_400_000,
       lookup: 'lagging',
-      expectedRemainder: false,
       namesRefunds: false,
       currencies: new Set(),
     },
@@ -38,6 +37,6 @@ export function absentProvider(name: string, onAsked: () => Promise<void>): Prov
     listPayments: answering(unknown),
     listChanges: null,
     verifyWebhook: () => undefined,
-    readWebhook: () => ({ type: 'unknown', reference: null, live: false }),
+    readWebhook: () => ({ type: 'unknown', reference: null, live: null }),
   }
 }

@@ -28,7 +28,6 @@ function scripted(script: Script) {
     guards: {
       keyWindowMs: 1,
       lookup: 'immediate',
-      expectedRemainder: false,
       namesRefunds: true,
       currencies: 'all',
     },
@@ -50,7 +49,7 @@ function scripted(script: Script) {
     listPayments: async () => ({ kind: 'unknown' }),
     listChanges: null,
     verifyWebhook: () => undefined,
-    readWebhook: () => ({ type: 'x', reference: null, live: false }),
+    readWebhook: () => ({ type: 'x', reference: null, live: null }),
   }
   return { provider, reached }
 }

@@ -46,8 +46,6 @@ export type ProviderGuards = {
   readonly keyWindowMs: number
   /** Whether a payment can be found by our reference at once, so that "none" is worth believing. */
   readonly lookup: 'immediate' | 'lagging'
-  /** Whether a refund can be tied to the remainder we expect, so that a doubled one is refused. */
-  readonly expectedRemainder: boolean
   /** Whether a refund on its record carries our reference, so that one without it was made by somebody else. */
   readonly namesRefunds: boolean
   readonly currencies: ReadonlySet<string> | 'all'
@@ -83,8 +81,8 @@ export type ChargeOutcome =
 
 /** An answer that cannot be about what we asked. Money may have moved, so it is unknown, and a person must look. */
 export type Contradiction =
-  /** It names another amount, currency or payment than ours. */
-  | { kind: 'mismatch' }
+  /** It names another amount, currency or payment than ours, or is of the other mode. `live`: it speaks of real money. */
+  | { kind: 'mismatch'; live?: true }
   /** The key is known with another request. */
   | { kind: 'key_used_otherwise' }
 
@@ -95,7 +93,7 @@ export type PaymentLookup =
   | { kind: 'found'; payment: ProviderPayment }
   | { kind: 'none' }
   /** What was found cannot be what we asked for. Its amount is for the caller to compare. */
-  | { kind: 'mismatch' }
+  | { kind: 'mismatch'; live?: true }
   | CredentialsRefused
   | { kind: 'unknown' }
 
@@ -118,6 +116,8 @@ export type ProviderPayment = {
   /** The card that was asked, where the provider tells. */
   readonly card: Card | null
   readonly at: Date
+  /** Whether real money moved, where the provider tells. */
+  readonly live?: boolean
 }
 
 /** The cardholder's bank takes a payment back, or tries to. `won` and `lost` are said from our side. */
@@ -235,8 +235,8 @@ export type WebhookHint = {
   readonly reference: string | null
   /** The provider's own id of that payment, for news that carries nothing of ours, such as a dispute. */
   readonly providerId?: string | null
-  /** The provider says it happened with real money. In sandbox mode that stops all charging. */
-  readonly live: boolean
+  /** Whether it happened with real money; null where the provider does not say. */
+  readonly live: boolean | null
 }
 
 /** Why a card did not pay, in one vocabulary for all providers. */

@@ -65,7 +65,6 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
     guards: {
       keyWindowMs: 86_400_000,
       lookup: 'immediate',
-      expectedRemainder: true,
       namesRefunds: true,
       currencies: 'all',
       anyCustomer: true,
@@ -263,7 +262,7 @@ function listingOutcome(answer: JsonAnswer): PaymentListing {
 function readHint(body: unknown): WebhookHint {
   const type = textAt(body, 'type') ?? 'unknown'
   const data = (body as { data?: unknown } | null)?.data
-  return { type, reference: textAt(data, 'reference') ?? null, live: false }
+  return { type, reference: textAt(data, 'reference') ?? null, live: null }
 }
 
 function textAt(body: unknown, name: string): string | undefined {

@@ -4,6 +4,8 @@ import type { ProviderPayment } from '../providers/port.ts'
 export type OurPayment = {
   readonly paymentId: string
   readonly reference: string
+  /** The provider's own id, where an answer has told it. */
+  readonly providerId?: string | null
   readonly accountId: string
   readonly status: 'sending' | 'unknown' | 'succeeded' | 'failed'
   readonly amount: Money

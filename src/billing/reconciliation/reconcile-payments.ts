@@ -103,10 +103,10 @@ async function reconcileProvider(
     if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
   }
   const lookUp = async (reference: string) => {
-    const lookup = await provider.findPayment(reference)
+    const ours = (await findOurs(app, name, [reference])).get(reference)
+    const lookup = await provider.findPayment(reference, ours?.providerId)
     if (lookup.kind === 'found') return compare([lookup.payment])
     seen.add(reference)
-    const ours = (await findOurs(app, name, [reference])).get(reference)
     const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
     if (difference) differences.push(difference)
   }
@@ -225,8 +225,9 @@ async function repair(
     .execute()
   for (const { id } of pending) await sendRefund(app, id)
 
-  const lookup = await provider.findPayment(reference)
-  const ours = (await findOurs(app, provider.name, [reference])).get(reference)
+  const readOurs = async () => (await findOurs(app, provider.name, [reference])).get(reference)
+  const lookup = await provider.findPayment(reference, (await readOurs())?.providerId)
+  const ours = await readOurs()
   return differenceOf(ours, lookup.kind === 'found' ? lookup.payment : 'unknown')
 }
 
@@ -253,6 +254,7 @@ async function findOurs(
     .select([
       'id',
       'provider_reference',
+      'provider_id',
       'account_id',
       'status',
       'amount',
@@ -271,6 +273,7 @@ async function findOurs(
       {
         paymentId: row.id,
         reference: row.provider_reference,
+        providerId: row.provider_id,
         accountId: row.account_id,
         status: row.status,
         amount: { minor: row.amount, currency: row.currency },

@@ -166,7 +166,8 @@ async function ask(
 type Looked = Found | { kind: 'none'; givenBack: bigint }
 
 async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
-  const lookup = await app.providers.named(refund.provider).findPayment(refund.payment.reference)
+  const { reference, providerId } = refund.payment
+  const lookup = await app.providers.named(refund.provider).findPayment(reference, providerId)
   if (lookup.kind === 'mismatch') return lookup
   if (lookup.kind !== 'found') return { kind: 'unknown' }
   if (!isAsAsked(lookup.payment, refund.payment)) return { kind: 'mismatch' }

@@ -13,6 +13,8 @@ export type NewWebhook = {
   readonly claim: WebhookClaim | null
   /** Our payment, if it speaks of one. */
   readonly reference: string | null
+  /** The same by the provider's own id, where the event names nothing of ours. */
+  readonly providerPayment?: string | null
   readonly receivedAt: Date
 }
 
@@ -67,12 +69,12 @@ async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): P
   const { rows } = await pool.query<{ provider: string; event_id: string }>({
     name: 'billing-store-webhooks',
     text: `insert into billing.webhook
-             (provider, event_id, body_hash, sealed, type, claim, reference, status, received_at, next_lookup_at)
-           select provider, event_id, body_hash, sealed, type, claim, reference,
-             case when claim is null or reference is null then 'ignored' else 'waiting' end, received_at,
+             (provider, event_id, body_hash, sealed, type, claim, reference, provider_payment, status, received_at, next_lookup_at)
+           select provider, event_id, body_hash, sealed, type, claim, reference, provider_payment,
+             case when claim is null or coalesce(reference, provider_payment) is null then 'ignored' else 'waiting' end, received_at,
              clock_timestamp() + make_interval(secs => ${patienceSeconds})
            from unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
-             $8::text[]) as w (event_id, body_hash, sealed, type, claim, reference, received_at, provider)
+             $8::text[], $9::text[]) as w (event_id, body_hash, sealed, type, claim, reference, received_at, provider, provider_payment)
            on conflict (provider, event_id) do nothing
            returning provider, event_id`,
     values: [
@@ -84,6 +86,7 @@ async function insertWebhooks(pool: pg.Pool, webhooks: readonly NewWebhook[]): P
       of(({ reference }) => reference),
       of(({ receivedAt }) => receivedAt),
       of(({ provider }) => provider),
+      of(({ providerPayment }) => providerPayment ?? null),
     ],
   })
   return new Set(rows.map(({ provider, event_id: eventId }) => nameOf({ provider, eventId })))
@@ -129,7 +132,7 @@ export async function settleKnown(db: BillingDb, now: Date): Promise<number> {
       select w.provider, w.event_id, p.id is not null as ours
       from billing.webhook w
       left join billing.payment p on p.provider_reference = w.reference and p.provider = w.provider
-      where w.status = 'waiting'
+      where w.status = 'waiting' and w.reference is not null
         and (p.id is null
           or w.claim = 'paid' and p.status = 'succeeded'
           or w.claim = 'declined' and p.status = 'failed')
@@ -147,18 +150,25 @@ export async function settleKnown(db: BillingDb, now: Date): Promise<number> {
 export type WaitingWebhook = {
   readonly provider: string
   readonly eventId: string
-  readonly reference: string
+  /** Null: nothing of ours is known under what it names, so far. */
+  readonly reference: string | null
   readonly tries: number
 }
 
 // Long enough for a slow provider; after a crash the events are taken up again by then.
 const leaseSeconds = 60
 
-/** Takes events that need a look, oldest first, and leases them to the caller. */
+/**
+ * Takes events that need a look, oldest first, and leases them to the caller. One that names the provider's own id finds
+ * its payment here, as soon as we have learned that id ourselves.
+ */
 export async function takeWaiting(db: BillingDb, limit: number): Promise<WaitingWebhook[]> {
-  const taken = await sql<{ provider: string; event_id: string; reference: string; tries: number }>`
-    update billing.webhook
-    set tries = tries + 1, next_lookup_at = clock_timestamp() + make_interval(secs => ${leaseSeconds})
+  const taken = await sql<{ provider: string; event_id: string; reference: string | null; tries: number }>`
+    update billing.webhook w
+    set tries = tries + 1, next_lookup_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}),
+      reference = coalesce(w.reference, (
+        select p.provider_reference from billing.payment p
+        where p.provider = w.provider and p.provider_id = w.provider_payment limit 1))
     where (provider, event_id) in (
       select provider, event_id from billing.webhook
       where status = 'waiting' and next_lookup_at <= clock_timestamp()
@@ -202,11 +212,11 @@ export async function requeueWebhooks(
   const wanted = which === 'failed' ? sql`status = 'failed'` : sql`event_id = ${which.eventId}`
   const found = await sql<{ event_id: string; queued: boolean }>`
     update billing.webhook
-    set status = case when reference is null then status else 'waiting' end,
-      claim = case when reference is null then claim else 'changed' end,
+    set status = case when coalesce(reference, provider_payment) is null then status else 'waiting' end,
+      claim = case when coalesce(reference, provider_payment) is null then claim else 'changed' end,
       tries = 0, last_error = null, settled_at = null, next_lookup_at = clock_timestamp()
     where ${wanted}
-    returning event_id, reference is not null as queued`.execute(db)
+    returning event_id, coalesce(reference, provider_payment) is not null as queued`.execute(db)
   return found.rows.map(({ event_id, queued }) => ({ eventId: event_id, queued }))
 }
 

@@ -38,7 +38,7 @@ async function lookUp(
   app: BillingApp,
   webhooks: readonly WaitingWebhook[],
 ): Promise<{ webhook: WaitingWebhook; look: Look }[]> {
-  const references = [...new Set(webhooks.map(({ reference }) => reference))]
+  const references = [...new Set(webhooks.map(({ reference }) => reference).filter((one) => one !== null))]
   const looks = new Map<string, Look>(
     await Promise.all(
       references.map(async (reference): Promise<[string, Look]> => {
@@ -50,7 +50,18 @@ async function lookUp(
       }),
     ),
   )
-  return webhooks.map((webhook) => ({ webhook, look: looks.get(webhook.reference)! }))
+  return webhooks.map((webhook) => ({
+    webhook,
+    look: webhook.reference === null ? unnamed(webhook) : looks.get(webhook.reference)!,
+  }))
+}
+
+// A bit more than ten minutes: by then our own answer or lookup has told the id of whatever is ours.
+const triesOfUnnamed = 8
+
+/** It names the provider's id alone, and we have none like it: our answer may be on its way, or it is somebody else's. */
+function unnamed({ tries }: WaitingWebhook): Look {
+  return tries < triesOfUnnamed ? 'not_known' : 'not_ours'
 }
 
 function endOf({ provider, eventId, tries }: WaitingWebhook, look: Look): WebhookEnd {

@@ -36,8 +36,10 @@ export async function receiveWebhook(
     bodyHash: createHash('sha256').update(body).digest(),
     sealed: vault.seal(body.toString('utf8'), `webhook:${provider.name} ${eventId}`),
     type: nameIn(hint.type) ?? 'unknown',
-    claim: claimOf(hint.type) ?? null,
+    // News of test money is kept and nothing more, where money is real.
+    claim: hint.live === false && !app.terms.sandbox ? null : (claimOf(hint.type) ?? null),
     reference: nameIn(hint.reference) ?? null,
+    providerPayment: hint.reference === null ? (nameIn(hint.providerId) ?? null) : null,
     receivedAt: app.clock(),
   })
   return { duplicate: !isNew }

@@ -73,6 +73,7 @@ export function paymentOf(body: PaymentJson): ProviderPayment | undefined {
     dispute: disputeOf(body, amount),
     card: body.method?.card ? cardOf(body.method.card) : null,
     at,
+    ...(body.channel && { live: body.channel.type === 'LIVE' }),
   }
 }
 

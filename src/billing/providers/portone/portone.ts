@@ -86,7 +86,6 @@ export function portoneProvider(options: PortoneProviderOptions): Provider {
     guards: {
       keyWindowMs: 3 * 3_600_000,
       lookup: 'immediate',
-      expectedRemainder: true,
       namesRefunds: true,
       currencies: 'all',
     },
@@ -379,6 +378,6 @@ function readHint(body: unknown): WebhookHint {
   return {
     type: typeof type === 'string' ? type : 'unknown',
     reference: typeof named === 'string' ? named : null,
-    live: false,
+    live: null,
   }
 }

@@ -42,6 +42,7 @@ export function paymentOf(
     dispute: disputeOf(disputes),
     card: charge ? cardOf(charge.payment_method_details?.card) : null,
     at,
+    live: intent.livemode,
   }
 }
 

@@ -68,7 +68,7 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
 
   const lookUp = async (reference: string, id: string): Promise<PaymentLookup> => {
     const intent = await retrieve(id)
-    if (intent.livemode !== isLive) return { kind: 'mismatch' }
+    if (intent.livemode !== isLive) return otherMode(intent)
     const payment = await read(intent)
     if (payment?.reference !== reference) return { kind: 'mismatch' }
     const mayBeConfirmed = payment.status === 'declined' && intent.status !== 'canceled'
@@ -120,7 +120,6 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
     guards: {
       keyWindowMs: dayMs,
       lookup: 'lagging',
-      expectedRemainder: false,
       namesRefunds: true,
       currencies: stripeCurrencies,
     },
@@ -295,7 +294,8 @@ function idOf(thing: string | { id: string } | null): string | null {
 
 function intentOutcome(request: ChargeRequest, intent: WithResponse, isLive: boolean): ChargeOutcome {
   const payment = paymentOf(intent, [])
-  if (!payment || !isAbout(request, payment) || intent.livemode !== isLive) return { kind: 'mismatch' }
+  if (intent.livemode !== isLive) return otherMode(intent)
+  if (!payment || !isAbout(request, payment)) return { kind: 'mismatch' }
   switch (payment.status) {
     case 'paid':
       return { kind: 'done', payment }
@@ -308,6 +308,11 @@ function intentOutcome(request: ChargeRequest, intent: WithResponse, isLive: boo
     default:
       return { kind: 'unknown' }
   }
+}
+
+/** A test key got real money, or the other way round. */
+function otherMode({ livemode }: Stripe.PaymentIntent): { kind: 'mismatch'; live?: true } {
+  return livemode ? { kind: 'mismatch', live: true } : { kind: 'mismatch' }
 }
 
 type WithResponse = Stripe.PaymentIntent & { lastResponse?: { headers: unknown } }
@@ -331,8 +336,8 @@ function chargeFailure(request: ChargeRequest, failure: Failure, isLive: boolean
 function cardFailure(request: ChargeRequest, failure: Refused, isLive: boolean): ChargeOutcome {
   const { intent } = failure
   const payment = intent && paymentOf(intent, [])
-  if (intent && (!payment || !isAbout(request, payment) || intent.livemode !== isLive))
-    return { kind: 'mismatch' }
+  if (intent && intent.livemode !== isLive) return otherMode(intent)
+  if (intent && (!payment || !isAbout(request, payment))) return { kind: 'mismatch' }
   const reason = {
     ...(failure.code !== undefined && { code: failure.code }),
     ...(failure.declineCode !== undefined && { decline_code: failure.declineCode }),
@@ -543,8 +548,13 @@ function readHint(body: unknown): WebhookHint {
     type: textAt(body, 'type') ?? 'unknown',
     reference: textAt(fieldAt(object, 'metadata'), names.payment) ?? null,
     providerId: intentIn(object),
-    live: fieldAt(body, 'livemode') === true,
+    live: liveIn(body),
   }
+}
+
+function liveIn(body: unknown): boolean | null {
+  const live = fieldAt(body, 'livemode')
+  return typeof live === 'boolean' ? live : null
 }
 
 function parsed(body: Buffer): unknown {

@@ -105,7 +105,6 @@ export function tossProvider(options: TossProviderOptions): Provider {
     guards: {
       keyWindowMs: 15 * 86_400_000,
       lookup: 'immediate',
-      expectedRemainder: true,
       namesRefunds: true,
       currencies: new Set(['KRW']),
     },
@@ -382,7 +381,7 @@ function readHint(body: unknown): WebhookHint {
     // The callback of a virtual account carries no type.
     type: typeof eventType === 'string' ? eventType : 'unknown',
     reference: typeof named === 'string' ? named : null,
-    live: false,
+    live: null,
   }
 }
 
