@@ -126,7 +126,10 @@ function banner(url: string, app: App, own: BootstrapToken | undefined, withWork
     '',
     line('API', url),
     line('Docs', `${url}/docs`),
-    ...(app.sandboxUrl ? [line('Provider', `${app.sandboxUrl} (sandbox)`)] : []),
+    line(
+      'Provider',
+      [app.config.provider.name, ...(app.sandboxUrl ? [`at ${app.sandboxUrl}`] : [])].join(' '),
+    ),
     line('Worker', withWorker ? 'in this process' : 'elsewhere (rankledger work)'),
     line('Data', app.config.databaseUrl ? 'DATABASE_URL' : app.config.dataDir),
     ...(own ? [line('Token', isShown ? own.token : `in ${own.file}`)] : []),
