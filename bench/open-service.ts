@@ -9,7 +9,7 @@ import { buildServer } from '../src/server.ts'
 
 /** The whole API as `serve` runs it, everything on, in this process, and a token that may do everything. */
 export async function openService(): Promise<{ app: App; token: string; port: number }> {
-  const app = await openApp(loadConfig(), { name: 'bench' })
+  const app = await openApp(loadConfig(), { name: 'bench', role: 'service' })
   const token = newToken('test')
   await insertToken(app.pool, token, {
     name: 'bench',

@@ -17,13 +17,8 @@ import type { Http } from './platform/http/http.ts'
 import { callerIdPattern } from './platform/id.ts'
 import { sanitize } from './platform/log/sanitize.ts'
 import { limitOf, pageOf, pageQuery, readCursor } from './platform/page.ts'
-import {
-  discardDeadJob,
-  jobStatuses,
-  type ListedJob,
-  listJobs,
-  reviveDeadJob,
-} from './platform/queue/queue.ts'
+import { jobStatuses, type ListedJob, listJobs } from './platform/queue/queue.ts'
+import { discardDeadJob, reviveDeadJob } from './platform/queue/queue-schema.ts'
 import { type Refusal, refusalsOf, refuse as refusePlainly } from './platform/refusal.ts'
 import { addDuration, parseDuration, parseInstant, renderInstant } from './platform/time.ts'
 

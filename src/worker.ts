@@ -12,8 +12,8 @@ import { troubleOf } from './platform/database/database-errors.ts'
 import { openDb } from './platform/database/db.ts'
 import { forgetOldKeys } from './platform/idempotency.ts'
 import type { Fence, Job } from './platform/queue/queue.ts'
+import { forgetFreedJobs, freeDeadWorkers } from './platform/queue/queue-schema.ts'
 import { type QueueWorker, startQueueWorker } from './platform/queue/queue-worker.ts'
-import { forgetFreedJobs, freeDeadWorkers } from './platform/queue/worker-lease.ts'
 
 export type Worker = { stop(): Promise<void> }
 

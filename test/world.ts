@@ -81,7 +81,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     ...options.environment,
   }
   if (options.now !== undefined) await setClock(url, new Date(options.now))
-  const app = await openApp(readConfig(environment), { name: 'test' })
+  const app = await openApp(readConfig(environment), { name: 'test', role: 'service' })
   await seedPlans(app.billing)
   const readiness = openReadiness()
   const http = await buildServer(app, readiness)

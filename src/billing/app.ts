@@ -30,6 +30,9 @@ export type BillingApp = {
   readonly stopping?: AbortSignal
 }
 
+/** What a use-case may reach that only reads and writes: it opens nothing sealed and asks no provider. */
+export type BillingStore = Pick<BillingApp, 'db' | 'pool' | 'clock' | 'fence'>
+
 export type BillingTerms = {
   readonly sandbox: boolean
   readonly timeZone: string

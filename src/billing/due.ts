@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { BillingApp } from './app.ts'
+import type { BillingApp, BillingStore } from './app.ts'
 import { findChargingStop } from './charging-stop.ts'
 import { deleteCards } from './collection/delete-cards.ts'
 import { resolveOpenPayments, sendUnsentPayments } from './collection/resolve-open-payments.ts'
@@ -247,7 +247,7 @@ export async function nextDue(app: BillingApp, after?: Date): Promise<Date | nul
 }
 
 /** How long the oldest work of each kind has been due, in seconds. */
-export async function overdueSeconds(app: BillingApp): Promise<Record<keyof DueDates, number>> {
+export async function overdueSeconds(app: BillingStore): Promise<Record<keyof DueDates, number>> {
   const now = app.clock().getTime()
   const dates = await readDueDates(app)
   const age = (date: Date | null) => (date === null ? 0 : Math.max(0, (now - date.getTime()) / 1000))
@@ -261,7 +261,7 @@ export async function overdueSeconds(app: BillingApp): Promise<Record<keyof DueD
   }
 }
 
-async function readDueDates(app: BillingApp, after = new Date(0)): Promise<DueDates> {
+async function readDueDates(app: BillingStore, after = new Date(0)): Promise<DueDates> {
   const found = await sql<DueDates>`
     select
       (select min(cancel_at) from billing.subscription
@@ -279,7 +279,7 @@ async function readDueDates(app: BillingApp, after = new Date(0)): Promise<DueDa
 }
 
 /** Charges and refunds whose outcome nobody knows yet. */
-export async function countUnsettled(app: BillingApp): Promise<number> {
+export async function countUnsettled(app: BillingStore): Promise<number> {
   const found = await sql<{ count: number }>`
     select (select count(*) from billing.payment where status in ('sending', 'unknown'))::int
          + (select count(*) from billing.refund where status = 'pending')::int as count`.execute(app.db)

@@ -1,7 +1,7 @@
 import { installationId, listHistory } from '../billing/audit/export-history.ts'
 import { appendChain, ChainBroken, readChain } from '../platform/chained-file.ts'
 import { renderInstant } from '../platform/time.ts'
-import { CommandFailed, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
+import { CommandFailed, parseFlags, print, printJson, UsageError, withFoundation } from './command.ts'
 import { openProgress } from './progress.ts'
 
 /** Appends what is new to the file. One whose last run was cut off is refused, because nobody knows what it lacks. */
@@ -9,7 +9,7 @@ export async function exportHistoryCommand(args: string[]): Promise<number> {
   const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
   const [path, ...more] = positionals
   if (path === undefined || more.length > 0) throw new UsageError('audit export takes one file.')
-  return withApp('audit', async (app) => {
+  return withFoundation('audit', async (app) => {
     const installation = await installationId(app.billing.db)
     const known = new Set<string>()
     let owner: unknown

@@ -1,7 +1,7 @@
 import { type AuditEntry, type AuditTables, listAudit } from '../platform/access/audit-rows.ts'
 import { openDb } from '../platform/database/db.ts'
 import { parseInstant, renderInstant } from '../platform/time.ts'
-import { parseFlags, print, printJson, printTable, UsageError, withApp } from './command.ts'
+import { parseFlags, print, printJson, printTable, UsageError, withFoundation } from './command.ts'
 
 const mostLines = 10_000
 
@@ -22,7 +22,7 @@ export async function listAuditCommand(args: string[]): Promise<number> {
     throw new UsageError(`--limit takes a whole number from 1 to ${mostLines}.`)
   const from = readTime('--from', values.from)
   const to = readTime('--to', values.to)
-  return withApp('audit', async (app) => {
+  return withFoundation('audit', async (app) => {
     const { items } = await listAudit(
       openDb<AuditTables>(app.pool),
       {

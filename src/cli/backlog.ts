@@ -1,8 +1,8 @@
-import type { App } from '../app.ts'
 import { type ChargedHeld, chargeHeldInvoice } from '../billing/collection/charge-held-invoice.ts'
 import { type HeldInvoice, listHeld } from '../billing/collection/held-invoices.ts'
 import { type VoidedHeld, voidHeldInvoice } from '../billing/collection/void-held-invoice.ts'
 import { formatMoney, toJson } from '../billing/money.ts'
+import type { Foundation } from '../foundation.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
   type Command,
@@ -13,6 +13,7 @@ import {
   printTable,
   UsageError,
   withApp,
+  withFoundation,
 } from './command.ts'
 import { openProgress } from './progress.ts'
 import { unmatched } from './unmatched.ts'
@@ -39,23 +40,26 @@ the provider once more to give it back; \`unmatched settle\` books it as put rig
       all: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     })
-    if (verb === 'list') return withApp('backlog', (app) => list(app, values.json))
+    if (verb === 'list') return withFoundation('backlog', (app) => list(app, values.json))
     if (verb !== 'charge' && verb !== 'void')
       throw new UsageError('Say what to do: list, charge, void or unmatched.')
     if (values.all === positionals.length > 0)
       throw new UsageError(`Name the invoices to ${verb}, or give --all.`)
-    return withApp('backlog', async (app) => {
-      const ids = values.all
-        ? (await listHeld(app.billing.db, most)).map((one) => one.invoiceId)
-        : positionals
-      return decide(app, verb, ids, values.json)
-    })
+    const idsOf = async ({ billing }: Foundation) =>
+      values.all ? (await listHeld(billing.db, most)).map((one) => one.invoiceId) : positionals
+    return verb === 'charge'
+      ? withApp('backlog', async (app) =>
+          decide('Charged', await idsOf(app), values.json, (id) => chargeHeldInvoice(app.billing, id, actor)),
+        )
+      : withFoundation('backlog', async (app) =>
+          decide('Voided', await idsOf(app), values.json, (id) => voidHeldInvoice(app.billing, id, actor)),
+        )
   },
 }
 
 const most = 10_000
 
-async function list(app: App, asJson: boolean): Promise<number> {
+async function list(app: Foundation, asJson: boolean): Promise<number> {
   const held = await listHeld(app.billing.db, most)
   if (asJson) {
     printJson({ invoices: held.map(viewOf) })
@@ -105,27 +109,24 @@ const sentences: Readonly<Record<Outcome, string>> = {
 }
 
 async function decide(
-  app: App,
-  verb: 'charge' | 'void',
+  done: 'Charged' | 'Voided',
   ids: readonly string[],
   asJson: boolean,
+  decideOne: (id: string) => Promise<Outcome>,
 ): Promise<number> {
   if (ids.length === 0) throw new CommandFailed('No invoice is held.')
-  const progress = openProgress(verb === 'charge' ? 'Charged' : 'Voided', ids.length)
+  const progress = openProgress(done, ids.length)
   const outcomes: { invoice_id: string; outcome: Outcome }[] = []
   for (const id of ids) {
-    const outcome =
-      verb === 'charge'
-        ? await chargeHeldInvoice(app.billing, id, actor)
-        : await voidHeldInvoice(app.billing, id, actor)
-    outcomes.push({ invoice_id: id, outcome })
+    outcomes.push({ invoice_id: id, outcome: await decideOne(id) })
     progress.show(outcomes.length)
   }
   progress.end()
   if (asJson) printJson({ invoices: outcomes })
   else for (const { invoice_id, outcome } of outcomes) print(`${invoice_id}  ${sentences[outcome]}`)
   return outcomes.every(
-    ({ outcome }) => outcome === 'paid' || outcome === 'void' || (verb === 'charge' && outcome === 'pending'),
+    ({ outcome }) =>
+      outcome === 'paid' || outcome === 'void' || (done === 'Charged' && outcome === 'pending'),
   )
     ? 0
     : 1

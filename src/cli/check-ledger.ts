@@ -1,5 +1,5 @@
 import { checkLedger as check } from '../billing/ledger/check-ledger.ts'
-import { type Command, parseOnlyFlags, print, printJson, printTable, withApp } from './command.ts'
+import { type Command, parseOnlyFlags, print, printJson, printTable, withFoundation } from './command.ts'
 
 export const checkLedger: Command = {
   summary: 'Recompute every total from the ledger, and list what does not add up',
@@ -10,7 +10,7 @@ have no gaps. Exit 0 if all of that holds, 1 with a list if not. It reads one sn
 
   async run(args) {
     const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
-    return withApp('check-ledger', async ({ billing }) => {
+    return withFoundation('check-ledger', async ({ billing }) => {
       const { transfers, faults } = await check(billing.db)
       if (values.json) {
         printJson({

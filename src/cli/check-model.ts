@@ -2,7 +2,7 @@ import { checkModel, type ModelCheck } from '../batch/models/check-model.ts'
 import { type RegisteredModel, renderManifest } from '../batch/models/manifest.ts'
 import { taskNamed } from '../batch/runs/run.ts'
 import { renderInstant } from '../platform/time.ts'
-import { type Command, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
+import { type Command, parseFlags, print, printJson, UsageError, withFoundation } from './command.ts'
 
 const exitCodes = { good: 0, none_active: 3, corrupt: 4, too_old: 5 } as const
 
@@ -26,7 +26,7 @@ rows to the stored values, and its manifest's file says what the registry says. 
       throw new UsageError('--task takes train_classifier, the one task that makes models.')
     const maxAgeMs = readAge(values['max-age'])
 
-    return withApp('check-model', async ({ batch }) => {
+    return withFoundation('check-model', async ({ batch }) => {
       const check = await checkModel(batch, task, maxAgeMs)
       if (values.json) printJson({ task, ...render(check, batch.timeZone) })
       else {

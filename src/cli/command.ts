@@ -1,7 +1,9 @@
 import { type ParseArgsConfig, parseArgs } from 'node:util'
-import { type App, openApp, openLog, type ServiceLog } from '../app.ts'
+import type { App } from '../app.ts'
 import { type Config, loadConfig } from '../config.ts'
+import type { Foundation } from '../foundation.ts'
 import { guardProcessOutput, type OutputGuardOptions } from '../platform/log/guard-process-output.ts'
+import { openLog, type ServiceLog } from '../service-log.ts'
 
 /** One operator command: what `help` says of it, and what it does. It answers with the exit code. */
 export type Command = {
@@ -40,15 +42,42 @@ export function parseOnlyFlags<T extends NonNullable<ParseArgsConfig['options']>
   return parsed
 }
 
-/** Opens the service's database for the time of one command. Its output is the result, so it goes out, sanitized. */
-export async function withApp(name: string, work: (app: App) => Promise<number>): Promise<number> {
+/**
+ * Opens the service's database for the time of one command, which opens nothing sealed and asks no provider. Its output is
+ * the result, so it goes out, sanitized.
+ */
+export function withFoundation(
+  name: string,
+  work: (foundation: Foundation) => Promise<number>,
+): Promise<number> {
+  // Loaded when it is needed: misuse and help are told at once.
+  return during(async (config) => {
+    const { openFoundation } = await import('../foundation.ts')
+    return openFoundation(config, { name, role: 'command', poolSize: commandPoolSize })
+  }, work)
+}
+
+/** The same for a command that opens sealed values, asks a provider or builds the API. */
+export function withApp(name: string, work: (app: App) => Promise<number>): Promise<number> {
+  return during(async (config) => {
+    const { openApp } = await import('../app.ts')
+    return openApp(config, { name, role: 'command', poolSize: commandPoolSize })
+  }, work)
+}
+
+const commandPoolSize = 4
+
+async function during<T extends Foundation>(
+  open: (config: Config) => Promise<T>,
+  work: (opened: T) => Promise<number>,
+): Promise<number> {
   const config = { ...loadConfig(), logLevel: 'error' as const }
   return underGuard(config, { stdout: 'results' }, async () => {
-    const app = await openApp(config, { name, poolSize: 4 })
+    const opened = await open(config)
     try {
-      return await work(app)
+      return await work(opened)
     } finally {
-      await app.close()
+      await opened.close()
     }
   })
 }

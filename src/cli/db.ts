@@ -7,10 +7,12 @@ import { countSealed, reseal } from '../billing/reseal.ts'
 import { listSweepFailures } from '../billing/sweep-failures.ts'
 import { listUnknown, listWaitingWebhooks } from '../billing/vitals.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
+import type { Foundation } from '../foundation.ts'
 import { auditStatement } from '../platform/access/audit-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
 import { grantsFor } from '../platform/database/grants.ts'
-import { countJobs, discardDeadJob, listDeadJobs, reviveDeadJob } from '../platform/queue/queue.ts'
+import { countJobs, listDeadJobs } from '../platform/queue/queue.ts'
+import { discardDeadJob, reviveDeadJob } from '../platform/queue/queue-schema.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
   type Command,
@@ -21,6 +23,7 @@ import {
   printTable,
   UsageError,
   withApp,
+  withFoundation,
 } from './command.ts'
 import { openProgress } from './progress.ts'
 
@@ -62,17 +65,18 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
     if (values.cause !== undefined && verb !== 'stop-charging')
       throw new UsageError('Only stop-charging takes --cause.')
     const [first, second] = positionals
-    if (verb === 'status') return withApp('db', (app) => status(app, values.json))
-    if (verb === 'alarms') return withApp('db', (app) => alarms(app, values.json))
-    if (verb === 'clear-alarm') return withApp('db', (app) => clear(app, first!, second!))
-    if (verb === 'jobs') return withApp('db', (app) => jobs(app, values.json))
-    if (verb === 'retry-job') return withApp('db', (app) => retryJob(app, first!))
-    if (verb === 'discard-job') return withApp('db', (app) => discardJob(app, first!))
-    if (verb === 'unknown') return withApp('db', (app) => unknown(app, values.json))
-    if (verb === 'webhooks') return withApp('db', (app) => webhooks(app, values.json))
-    if (verb === 'grants') return withApp('db', (app) => grants(app, values))
+    if (verb === 'status') return withFoundation('db', (app) => status(app, values.json))
+    if (verb === 'alarms') return withFoundation('db', (app) => alarms(app, values.json))
+    if (verb === 'clear-alarm') return withFoundation('db', (app) => clear(app, first!, second!))
+    if (verb === 'jobs') return withFoundation('db', (app) => jobs(app, values.json))
+    if (verb === 'retry-job') return withFoundation('db', (app) => retryJob(app, first!))
+    if (verb === 'discard-job') return withFoundation('db', (app) => discardJob(app, first!))
+    if (verb === 'unknown') return withFoundation('db', (app) => unknown(app, values.json))
+    if (verb === 'webhooks') return withFoundation('db', (app) => webhooks(app, values.json))
+    if (verb === 'grants') return withFoundation('db', (app) => grants(app, values))
     if (verb === 'rotate-keys') return withApp('db', (app) => rotateKeys(app, values.json))
-    if (verb === 'stop-charging') return withApp('db', (app) => stopByHand(app, values.json, values.cause))
+    if (verb === 'stop-charging')
+      return withFoundation('db', (app) => stopByHand(app, values.json, values.cause))
     if (verb === 'resume-charging') return withApp('db', (app) => resume(app, values.json))
     throw new UsageError(
       'Say what to do: status, alarms, clear-alarm, jobs, retry-job, discard-job, unknown, webhooks, grants, rotate-keys, stop-charging or resume-charging.',
@@ -80,7 +84,7 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
   },
 }
 
-async function status(app: App, asJson: boolean): Promise<number> {
+async function status(app: Foundation, asJson: boolean): Promise<number> {
   const { billing, pool } = app
   const queue = await countJobs(billing.db)
   const inbox = await countInbox(billing.db)
@@ -142,13 +146,13 @@ async function status(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function unmatchedOf(app: App) {
+async function unmatchedOf(app: Foundation) {
   const { counts, oldestSeconds } = await measureUnmatched(app.billing.db, app.clock())
   const payments = Object.values(counts).reduce((sum, count) => sum + count, 0)
   return { payments, oldest_seconds: Math.round(oldestSeconds), ...counts }
 }
 
-async function alarms(app: App, asJson: boolean): Promise<number> {
+async function alarms(app: Foundation, asJson: boolean): Promise<number> {
   const view = (await listAlarms(app.billing.db, 1_000)).map((alarm) => ({
     kind: alarm.kind,
     subject: alarm.subject,
@@ -168,14 +172,14 @@ async function alarms(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function clear(app: App, kind: string, subject: string): Promise<number> {
+async function clear(app: Foundation, kind: string, subject: string): Promise<number> {
   if (!(await clearAlarm(app.billing.db, kind, subject)))
     throw new CommandFailed('No such alarm is raised; `rankledger db alarms` lists them.')
   print(`${kind} ${subject} is cleared. If its cause is still there, it is raised again.`)
   return 0
 }
 
-async function jobs(app: App, asJson: boolean): Promise<number> {
+async function jobs(app: Foundation, asJson: boolean): Promise<number> {
   const dead = await listDeadJobs(app.billing.db, 1_000)
   const view = dead.map((job) => ({ ...job, since: renderInstant(job.since, app.config.timeZone) }))
   if (asJson) printJson({ jobs: view })
@@ -189,21 +193,21 @@ async function jobs(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function retryJob(app: App, id: string): Promise<number> {
+async function retryJob(app: Foundation, id: string): Promise<number> {
   if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
   if (!(await reviveDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
   print(`Job ${id} is back in the queue.`)
   return 0
 }
 
-async function discardJob(app: App, id: string): Promise<number> {
+async function discardJob(app: Foundation, id: string): Promise<number> {
   if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
   if (!(await discardDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
   print(`Job ${id} is discarded.`)
   return 0
 }
 
-async function unknown(app: App, asJson: boolean): Promise<number> {
+async function unknown(app: Foundation, asJson: boolean): Promise<number> {
   const zone = app.config.timeZone
   const found = (await listUnknown(app.billing.db, 1_000)).map((one) => ({
     ...one,
@@ -230,7 +234,7 @@ async function unknown(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function webhooks(app: App, asJson: boolean): Promise<number> {
+async function webhooks(app: Foundation, asJson: boolean): Promise<number> {
   const found = (await listWaitingWebhooks(app.billing.db, 1_000)).map((one) => ({
     ...one,
     received_at: renderInstant(one.received_at, app.config.timeZone),
@@ -254,7 +258,7 @@ async function webhooks(app: App, asJson: boolean): Promise<number> {
 }
 
 async function grants(
-  app: App,
+  app: Foundation,
   { role, apply, json }: { role?: string; apply: boolean; json: boolean },
 ): Promise<number> {
   if (!role) throw new UsageError('Say which role: rankledger db grants --role app.')
@@ -288,7 +292,7 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function stopByHand(app: App, asJson: boolean, cause = 'operator'): Promise<number> {
+async function stopByHand(app: Foundation, asJson: boolean, cause = 'operator'): Promise<number> {
   if (cause.length > 200) throw new UsageError('--cause takes at most 200 characters.')
   await stopCharging(app.billing.db, cause, app.clock(), { holdsDue: true })
   if (asJson) printJson({ charging_stopped: await stopOf(app) })
@@ -306,7 +310,7 @@ async function resume(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function stopOf(app: App): Promise<{ cause: string; at: string } | null> {
+async function stopOf(app: Foundation): Promise<{ cause: string; at: string } | null> {
   const stop = await findChargingStop(app.billing.db)
   return stop ? { cause: stop.cause, at: renderInstant(stop.stoppedAt, app.config.timeZone) } : null
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, loadConfig } from '../config.ts'
 import { type ApiClient, openApiClient } from './api-client.ts'
-import { type Command, CommandFailed, parseOnlyFlags, print, withApp } from './command.ts'
+import { type Command, CommandFailed, parseOnlyFlags, print, withFoundation } from './command.ts'
 import { demoBatch } from './demo-batch.ts'
 import { demoBilling, demoSteps } from './demo-billing.ts'
 import { openProgress } from './progress.ts'
@@ -66,7 +66,7 @@ function readToken(config: Config): string | undefined {
 }
 
 async function batchHistory(): Promise<void> {
-  await withApp('demo', async (app) => {
+  await withFoundation('demo', async (app) => {
     let progress: ReturnType<typeof openProgress> | undefined
     const made = await demoBatch(app.batch, {
       onProgress: (done, of) => {

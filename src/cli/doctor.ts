@@ -1,17 +1,18 @@
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import pg from 'pg'
-import { type App, openApp, openDatabase, openLog } from '../app.ts'
+import { type App, openApp } from '../app.ts'
 import { findChargingStop } from '../billing/charging-stop.ts'
 import { type Config, ConfigError, loadConfig } from '../config.ts'
+import { openDatabase } from '../database.ts'
 import { countAlarms } from '../platform/alarm.ts'
 import { explainConnecting, troubleOf } from '../platform/database/database-errors.ts'
 import { lookAtRole } from '../platform/database/grants.ts'
 import { pendingMigrations } from '../platform/database/migrate.ts'
 import { type Connection, lookAtConnection } from '../platform/database/pooler.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
-import { openMetrics } from '../platform/metrics.ts'
 import { queueVitals } from '../platform/queue/queue.ts'
+import { openLog } from '../service-log.ts'
 import { type Command, parseOnlyFlags, print, printJson } from './command.ts'
 
 export const doctor: Command = {
@@ -46,7 +47,7 @@ async function examine(tell: Tell): Promise<void> {
     await lookAtDisk(config, tell)
     // Only a service whose database is fit is opened whole; opening would otherwise migrate it.
     if (!(await lookAtDatabase(config, tell))) return
-    const app = await openApp(config, { name: 'doctor', poolSize: 4 })
+    const app = await openApp(config, { name: 'doctor', role: 'command', poolSize: 4 })
     try {
       tell(
         'keys',
@@ -104,7 +105,7 @@ async function lookAtDatabase(config: Config, tell: Tell): Promise<boolean> {
     if (!(await lookAtPooler(config, pooled, direct, tell))) return false
   }
   const { log, secrets } = openLog(config)
-  const database = await openDatabase(config, { log, secrets, metrics: openMetrics() })
+  const database = await openDatabase(config, { log, secrets })
   const setting = config.databaseUrlSession ? 'DATABASE_URL_SESSION' : 'DATABASE_URL'
   const client = new pg.Client({
     connectionString: database.sessionUrl,

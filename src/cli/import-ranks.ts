@@ -1,7 +1,7 @@
 import { importRanks as importRankFile } from '../batch/ranks/import-ranks.ts'
 import { RankForm } from '../batch/ranks/rank-form.ts'
 import { callerIdPattern } from '../platform/id.ts'
-import { parseFlags, UsageError, withApp } from './command.ts'
+import { parseFlags, UsageError, withFoundation } from './command.ts'
 import { openImportFile, openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
 
@@ -22,7 +22,7 @@ export async function importRanks(args: string[]): Promise<number> {
     required: RankForm.required,
   })
   const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-ranks.csv' : `${path}.rejected.csv`)
-  return withApp('import', async (app) => {
+  return withFoundation('import', async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('ranks', source.size)
     const outcome = await importRankFile(app.batch, workspace, source, rejects, progress).finally(

@@ -1,6 +1,6 @@
 import { importVolumes as importVolumeFile } from '../batch/volumes/import-volumes.ts'
 import { VolumeForm } from '../batch/volumes/volume-form.ts'
-import { parseFlags, UsageError, withApp } from './command.ts'
+import { parseFlags, UsageError, withFoundation } from './command.ts'
 import { openImportFile, openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
 
@@ -16,7 +16,7 @@ export async function importVolumes(args: string[]): Promise<number> {
     required: VolumeForm.required,
   })
   const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-volumes.csv' : `${path}.rejected.csv`)
-  return withApp('import', async (app) => {
+  return withFoundation('import', async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('volumes', source.size)
     const outcome = await importVolumeFile(app.batch, source, rejects, progress).finally(rejects.close)

@@ -1,6 +1,6 @@
-import { migrateDatabase, openDatabase, openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
-import { openMetrics } from '../platform/metrics.ts'
+import { migrateDatabase, openDatabase } from '../database.ts'
+import { openLog } from '../service-log.ts'
 import { type Command, parseOnlyFlags, print, printJson } from './command.ts'
 
 export const migrate: Command = {
@@ -12,7 +12,7 @@ export const migrate: Command = {
   async run(args) {
     const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
     const config = loadConfig()
-    const database = await openDatabase(config, { ...openLog(config), metrics: openMetrics() })
+    const database = await openDatabase(config, openLog(config))
     try {
       const { applied, present } = await migrateDatabase(config, database)
       if (values.json) printJson({ applied, present })

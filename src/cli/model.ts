@@ -1,11 +1,11 @@
 import { writeFile } from 'node:fs/promises'
-import type { App } from '../app.ts'
 import { activateModel, retireModel } from '../batch/models/change-model.ts'
 import { CorruptModel } from '../batch/models/model-codec.ts'
 import { openModelFiles } from '../batch/models/model-files.ts'
 import { reliabilitySvg } from '../batch/training/reliability-svg.ts'
 import { scoreModel, type Unscored } from '../batch/training/score-model.ts'
 import { verifyModel } from '../batch/training/verify-model.ts'
+import type { Foundation } from '../foundation.ts'
 import { callerIdPattern, isId } from '../platform/id.ts'
 import { Refusal } from '../platform/refusal.ts'
 import {
@@ -16,7 +16,7 @@ import {
   printJson,
   printTable,
   UsageError,
-  withApp,
+  withFoundation,
 } from './command.ts'
 
 export const model: Command = {
@@ -39,7 +39,7 @@ longer what it was trained on, and says what changed. activate exits 4 if the st
     const act = verbs[verb ?? '']
     if (!act) throw new UsageError('Say what to do with a model: retire, activate, verify or score.')
     if (!id || more.length > 0) throw new UsageError('Name one model id; GET /api/batch/models lists them.')
-    return withApp('model', async (app) => {
+    return withFoundation('model', async (app) => {
       try {
         if (!isId('mdl_', id)) throw new CommandFailed(`There is no model ${id}.`)
         const { exitCode, outcome, sentence, more } = await act(app, id)
@@ -59,7 +59,7 @@ longer what it was trained on, and says what changed. activate exits 4 if the st
 
 type Acted = { exitCode: number; outcome: string; sentence: string; more?: Record<string, unknown> }
 
-const verbs: Record<string, (app: App, id: string) => Promise<Acted>> = {
+const verbs: Record<string, (app: Foundation, id: string) => Promise<Acted>> = {
   async retire({ batch }, id) {
     if (!(await retireModel(batch, id))) throw new CommandFailed(`Model ${id} is not active.`)
     return { exitCode: 0, outcome: 'retired', sentence: `Model ${id} is retired; no model is active now.` }
@@ -111,7 +111,7 @@ async function score(args: string[]): Promise<number> {
   if (positionals.length > 0) throw new UsageError('model score takes no arguments beside its flags.')
   if (workspace === undefined || !callerIdPattern.test(workspace))
     throw new UsageError('Name the workspace: --workspace ID, 1 to 64 of A-Za-z0-9_.:-')
-  return withApp('model', async ({ batch }) => {
+  return withFoundation('model', async ({ batch }) => {
     const scored = await scoreModel(batch, workspace)
     if (typeof scored === 'string') throw new CommandFailed(unscored[scored])
     const { model: registered, horizonDays, firstDay, lastDay, figures, losses } = scored

@@ -10,7 +10,7 @@ import {
   printJson,
   printTable,
   UsageError,
-  withApp,
+  withFoundation,
 } from './command.ts'
 
 export const plan: Command = {
@@ -31,7 +31,7 @@ they started with; --inactive takes a plan off offer and nothing else.`,
 
 async function list(args: string[]): Promise<number> {
   const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
-  return withApp('plan', async ({ billing }) => {
+  return withFoundation('plan', async ({ billing }) => {
     const plans: Plan[] = []
     let cursor: string | undefined
     do {
@@ -87,7 +87,7 @@ async function put(args: string[]): Promise<number> {
     trialDays: readInteger('--trial-days', values['trial-days'], 0, 3650),
     active: !values.inactive,
   }
-  return withApp('plan', async ({ billing }) => {
+  return withFoundation('plan', async ({ billing }) => {
     const known = await findPlan(billing.db, planId)
     const saved = await savePlan(billing, wanted, 'operator')
     if (values.json) printJson(viewOf(saved))

@@ -1,10 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { migrateDatabase, openDatabase, openLog } from '../app.ts'
 import { loadConfig } from '../config.ts'
-import { movableClock } from '../platform/clock.ts'
+import { openFoundation } from '../foundation.ts'
 import { keepSecret } from '../platform/data-dir.ts'
-import { openPool } from '../platform/database/db.ts'
-import { openMetrics } from '../platform/metrics.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
 import { readSecretKey } from '../sandbox/secret-key.ts'
@@ -36,19 +33,13 @@ every process of the same database finds by itself. --as has it speak another pr
     if (config.mode === 'live')
       throw new CommandFailed('The sandbox provider takes no real money and refuses MODE=live.')
     const stopSignal = untilAskedToStop()
-    const { log, secrets } = openLog(config)
     return underGuard(config, {}, async () => {
-      const database = await openDatabase(config, { keepAlive: true, log, secrets, metrics: openMetrics() })
+      const { log, secrets, pool, clock, close } = await openFoundation(config, {
+        name: 'sandbox',
+        role: 'command',
+        keepAlive: true,
+      })
       try {
-        await migrateDatabase(config, database)
-        const pool = openPool({
-          ...database.limits,
-          url: database.url,
-          max: config.database.poolSize,
-          name: 'rankledger sandbox',
-          onError: (error) => log.warn('database.lost', { error }),
-        })
-        const clock = await movableClock(pool)
         const [secret = keepSecret(config.dataDir, 'webhook-secret', () => '')] =
           config.provider.webhookSecrets
         const key = await readSecretKey(pool)
@@ -73,10 +64,9 @@ every process of the same database finds by itself. --as has it speak another pr
         })
         log.info('service.stopping', { signal: await stopSignal })
         await Promise.race([provider.close(), sleep(15_000, undefined, { ref: false })])
-        await pool.end()
         return 0
       } finally {
-        await database.close()
+        await close()
       }
     })
   },

@@ -34,7 +34,11 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
     const config = loadConfig()
     const stopSignal = untilAskedToStop()
     return underGuard(config, {}, async () => {
-      const app = await openUnlessStopped(config, { name: 'serve', keepAlive: true }, stopSignal)
+      const app = await openUnlessStopped(
+        config,
+        { name: 'serve', role: 'service', keepAlive: true },
+        stopSignal,
+      )
       if (!app) return 0
       try {
         await stopIfAsked(app, values['charging-stopped'])

@@ -1,5 +1,5 @@
-import type { App } from '../app.ts'
 import { loadConfig } from '../config.ts'
+import type { Foundation } from '../foundation.ts'
 import { isBoundToAll, type Scope, scopes } from '../platform/access/access.ts'
 import { isToken, newToken, tokenIdOf } from '../platform/access/token.ts'
 import {
@@ -21,7 +21,7 @@ import {
   printJson,
   printTable,
   UsageError,
-  withApp,
+  withFoundation,
 } from './command.ts'
 
 export const token: Command = {
@@ -75,7 +75,7 @@ async function create(args: string[]): Promise<number> {
     throw new UsageError(
       'admin concerns the whole installation: it takes no --workspace and no --account but *.',
     )
-  return withApp('token', async (app) => {
+  return withFoundation('token', async (app) => {
     const now = app.clock()
     await insertToken(app.pool, made, {
       ...grant,
@@ -97,7 +97,7 @@ function show(made: string, asJson: boolean): void {
 
 async function list(args: string[]): Promise<number> {
   const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
-  return withApp('token', async (app) => {
+  return withFoundation('token', async (app) => {
     const tokens = (await listTokens(app.pool)).reverse()
     const time = (at: Date | null) => (at ? renderInstant(at, app.config.timeZone) : null)
     if (values.json) {
@@ -144,7 +144,7 @@ async function rotate(args: string[]): Promise<number> {
   })
   const id = readId(positionals)
   const made = makeToken()
-  return withApp('token', async (app) => {
+  return withFoundation('token', async (app) => {
     const now = app.clock()
     const overlap = parseDuration(values.overlap)
     const until = overlap && addDuration(now, overlap, app.config.timeZone)
@@ -161,7 +161,7 @@ async function rotate(args: string[]): Promise<number> {
 async function revoke(args: string[]): Promise<number> {
   const { positionals } = parseFlags(args, {})
   const id = readId(positionals)
-  return withApp('token', async (app) => {
+  return withFoundation('token', async (app) => {
     if (!(await revokeToken(app.pool, id, app.clock()))) throw noSuch(id)
     print(`Token ${id} is revoked; every process refuses it within 5 seconds.`)
     return 0
@@ -205,7 +205,7 @@ function readBinding(flag: string, value: string | undefined): string | null {
 }
 
 /** In live mode a token ends after a year by itself. The sandbox's clock jumps over years, so there it does not. */
-function readExpiry(text: string | undefined, now: Date, app: App): Date | null {
+function readExpiry(text: string | undefined, now: Date, app: Foundation): Date | null {
   if (text === 'never') return null
   if (text === undefined && app.config.mode !== 'live') return null
   const duration = parseDuration(text ?? 'P1Y')

@@ -6,8 +6,18 @@ import {
   settleUnmatched,
 } from '../billing/refunds/settle-unmatched.ts'
 import { listUnmatched } from '../billing/refunds/unmatched-rows.ts'
+import type { Foundation } from '../foundation.ts'
 import { renderInstant } from '../platform/time.ts'
-import { CommandFailed, parseFlags, print, printJson, printTable, UsageError, withApp } from './command.ts'
+import {
+  CommandFailed,
+  parseFlags,
+  print,
+  printJson,
+  printTable,
+  UsageError,
+  withApp,
+  withFoundation,
+} from './command.ts'
 import { openProgress } from './progress.ts'
 
 const most = 10_000
@@ -20,7 +30,8 @@ export async function unmatched([verb, ...args]: string[]): Promise<number> {
     note: { type: 'string' },
     json: { type: 'boolean', default: false },
   })
-  if (verb === 'list' && positionals.length === 0) return withApp('backlog', (app) => list(app, values.json))
+  if (verb === 'list' && positionals.length === 0)
+    return withFoundation('backlog', (app) => list(app, values.json))
   if (verb === 'retry') {
     if (values.all === positionals.length > 0)
       throw new UsageError('Name the payments to retry, or give --all.')
@@ -30,12 +41,12 @@ export async function unmatched([verb, ...args]: string[]): Promise<number> {
     const { note } = values
     if (positionals.length !== 1 || note === undefined || note.trim() === '' || note.length > 500)
       throw new UsageError('settle takes one payment and --note, which says how it was put right.')
-    return withApp('backlog', (app) => settle(app, positionals[0]!, note, values.json))
+    return withFoundation('backlog', (app) => settle(app, positionals[0]!, note, values.json))
   }
   throw new UsageError('Say what to do with unmatched money: list, retry or settle.')
 }
 
-async function list(app: App, asJson: boolean): Promise<number> {
+async function list(app: Foundation, asJson: boolean): Promise<number> {
   const found = await listUnmatched(app.billing.db, most)
   const since = (at: Date) => renderInstant(at, app.config.timeZone)
   if (asJson) {
@@ -86,7 +97,7 @@ async function retry(app: App, ids: readonly string[] | undefined, asJson: boole
   return outcomes.every(({ outcome }) => outcome === 'refunded' || outcome === 'pending') ? 0 : 1
 }
 
-async function settle(app: App, paymentId: string, note: string, asJson: boolean): Promise<number> {
+async function settle(app: Foundation, paymentId: string, note: string, asJson: boolean): Promise<number> {
   if (!(await settleUnmatched(app.billing, paymentId, note, actor)))
     throw new CommandFailed(
       'Nothing of that payment is unmatched; `rankledger backlog unmatched list` tells what is.',

@@ -23,7 +23,11 @@ METRICS_PORT set, /healthz, /readyz and /metrics answer there.
     const config = loadConfig()
     const stopSignal = untilAskedToStop()
     return underGuard(config, {}, async () => {
-      const app = await openUnlessStopped(config, { name: 'work', keepAlive: true }, stopSignal)
+      const app = await openUnlessStopped(
+        config,
+        { name: 'work', role: 'service', keepAlive: true },
+        stopSignal,
+      )
       if (!app) return 0
       try {
         await stopIfAsked(app, values['charging-stopped'])

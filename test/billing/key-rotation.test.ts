@@ -33,7 +33,7 @@ type Process = {
 /** Another process of the service on the same database, with keys of its own. */
 async function start(...keys: string[]): Promise<Process> {
   const environment = { ...world.environment, VAULT_KEYS: keys.join(',') }
-  const app = await openApp(readConfig(environment), { name: 'test', poolSize: 4 })
+  const app = await openApp(readConfig(environment), { name: 'test', role: 'service', poolSize: 4 })
   const http = await buildServer(app, openReadiness())
   const process: Process = {
     post: (path, body, key) => post(http, `/api/billing${path}`, body, { 'idempotency-key': key }),

@@ -39,7 +39,7 @@ export async function openService(databaseUrl: string, logLevel = 'silent'): Pro
       WEBHOOK_SECRETS: webhookSecret,
       HINT_SECRET: hintSecret,
     }),
-    { name: 'fuzz' },
+    { name: 'fuzz', role: 'service' },
   )
   await seedPlans(app.billing)
   const readiness = openReadiness()

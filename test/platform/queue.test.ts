@@ -2,19 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { openDb } from '../../src/platform/database/db.ts'
-import {
-  enqueue,
-  enqueueAll,
-  listDeadJobs,
-  PoisonedJob,
-  reviveDeadJob,
-} from '../../src/platform/queue/queue.ts'
+import { enqueue, enqueueAll, listDeadJobs, PoisonedJob } from '../../src/platform/queue/queue.ts'
+import { forgetFreedJobs, freeDeadWorkers, reviveDeadJob } from '../../src/platform/queue/queue-schema.ts'
 import {
   type QueueWorker,
   startQueueWorker,
   type WorkerOptions,
 } from '../../src/platform/queue/queue-worker.ts'
-import { forgetFreedJobs, freeDeadWorkers } from '../../src/platform/queue/worker-lease.ts'
 import { openWorld, type World } from '../world.ts'
 
 // Whole processes are started and killed here, which takes its time on a busy machine.

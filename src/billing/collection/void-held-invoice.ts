@@ -1,4 +1,4 @@
-import type { BillingApp } from '../app.ts'
+import type { BillingStore } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { closeInvoice } from '../invoices/invoice-rows.ts'
@@ -7,7 +7,11 @@ import { lockHeld } from './held-invoices.ts'
 export type VoidedHeld = 'void' | 'not_held' | 'pending'
 
 /** Waives an invoice that was held back after an outage, unless a charge of it may still take its money. */
-export async function voidHeldInvoice(app: BillingApp, invoiceId: string, actor: Actor): Promise<VoidedHeld> {
+export async function voidHeldInvoice(
+  app: BillingStore,
+  invoiceId: string,
+  actor: Actor,
+): Promise<VoidedHeld> {
   const now = app.clock()
   return app.db.transaction().execute(async (tx) => {
     const held = await lockHeld(tx, invoiceId)

@@ -1,7 +1,6 @@
 import type { Provider } from './port.ts'
 import { portoneProvider } from './portone/portone.ts'
 import { sandboxProvider } from './sandbox.ts'
-import { stripeProvider } from './stripe/stripe.ts'
 import { tossProvider } from './toss/toss.ts'
 
 /** What an adapter is built from: how its provider is reached, and how long a call may take. */
@@ -15,14 +14,22 @@ export type AdapterSettings = {
   readonly timeoutMs: number
 }
 
-type Adapter = (settings: AdapterSettings) => Provider
+type Adapter = (settings: AdapterSettings) => Provider | Promise<Provider>
 
 /** One line for each provider that can be spoken to. */
 const adapters: Readonly<Record<string, Adapter>> = {
   sandbox: ({ baseUrl, secretKey, timeoutMs }) =>
     sandboxProvider({ baseUrl: baseUrl!, secretKey: secretKey!, timeoutMs }),
-  stripe: ({ baseUrl, secretKey, webhookSecrets, timeoutMs }) =>
-    stripeProvider({ ...(baseUrl && { baseUrl }), secretKey: secretKey!, webhookSecrets, timeoutMs }),
+  // Its library alone is as large as the rest of billing, so only an installation that speaks to Stripe loads it.
+  stripe: async ({ baseUrl, secretKey, webhookSecrets, timeoutMs }) => {
+    const { stripeProvider } = await import('./stripe/stripe.ts')
+    return stripeProvider({
+      ...(baseUrl && { baseUrl }),
+      secretKey: secretKey!,
+      webhookSecrets,
+      timeoutMs,
+    })
+  },
   toss: ({ baseUrl, secretKey, timeoutMs }) =>
     tossProvider({ ...(baseUrl && { baseUrl }), secretKey: secretKey!, timeoutMs }),
   portone: ({ baseUrl, secretKey, storeId, channelKey, webhookSecrets, timeoutMs }) =>
@@ -36,7 +43,7 @@ const adapters: Readonly<Record<string, Adapter>> = {
     }),
 }
 
-export function buildAdapter(settings: AdapterSettings): Provider {
+export async function buildAdapter(settings: AdapterSettings): Promise<Provider> {
   const build = adapters[settings.name]
   if (!build)
     throw new Error(

@@ -1,4 +1,4 @@
-import type { BillingApp } from '../app.ts'
+import type { BillingApp, BillingStore } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
@@ -41,7 +41,7 @@ export async function retryUnmatched(
  * was recovered. False: nothing of that payment is unmatched.
  */
 export async function settleUnmatched(
-  app: BillingApp,
+  app: BillingStore,
   paymentId: string,
   note: string,
   actor: Actor,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
+import { findQueueSchema } from '../queue/queue-schema.ts'
 import { explainConnecting } from './database-errors.ts'
 
 const folder = fileURLToPath(new URL('../../../migrations/', import.meta.url))
@@ -35,6 +36,52 @@ export class SchemaRefused extends Error {
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<Migrated> {
   const { onApply, setting = 'DATABASE_URL', connectTimeoutMs = 5_000, lockTimeoutMs = 60_000 } = options
   const migrations = await readMigrations()
+  return onFitServer(url, setting, connectTimeoutMs, async (client) => {
+    let done = await within(connectTimeoutMs, setting, client, () => readDone(client))
+    const applied: string[] = []
+    for (let next = nextOf(migrations, done); next; next = nextOf(migrations, done)) {
+      if (applied.length === 0) await requireOwner(client, migrations.length - done.size)
+      if (await apply(client, next, lockTimeoutMs)) {
+        onApply?.(next.name)
+        applied.push(next.name)
+      }
+      done = await readDone(client)
+    }
+    return { applied, present: done.size }
+  })
+}
+
+export type FoundSchema = {
+  /** How many migrations the database holds. */
+  readonly present: number
+  /** Those of this release that it lacks. */
+  readonly missing: readonly string[]
+  /** The last migration of the queue's own tables; 0 without any. */
+  readonly queue: number
+}
+
+/** Looks what a database holds and changes nothing. One that does not fit, or is newer than we, is refused as at a start. */
+export async function findSchema(
+  url: string,
+  { setting, connectTimeoutMs }: { setting: string; connectTimeoutMs: number },
+): Promise<FoundSchema> {
+  const migrations = await readMigrations()
+  return onFitServer(url, setting, connectTimeoutMs, (client) =>
+    within(connectTimeoutMs, setting, client, async () => {
+      const done = await readDone(client)
+      nextOf(migrations, done)
+      const missing = migrations.filter(({ name }) => !done.has(name)).map(({ name }) => name)
+      return { present: done.size, missing, queue: await findQueueSchema(client) }
+    }),
+  )
+}
+
+async function onFitServer<T>(
+  url: string,
+  setting: string,
+  connectTimeoutMs: number,
+  work: (client: pg.Client) => Promise<T>,
+): Promise<T> {
   const client = new pg.Client({
     connectionString: url,
     application_name: 'rankledger migrate',
@@ -48,17 +95,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
       throw explainConnecting(error, { setting, url, timeoutMs: connectTimeoutMs })
     })
     await within(connectTimeoutMs, setting, client, () => requireFit(client, setting))
-    let done = await within(connectTimeoutMs, setting, client, () => readDone(client))
-    const applied: string[] = []
-    for (let next = nextOf(migrations, done); next; next = nextOf(migrations, done)) {
-      if (applied.length === 0) await requireOwner(client, migrations.length - done.size)
-      if (await apply(client, next, lockTimeoutMs)) {
-        onApply?.(next.name)
-        applied.push(next.name)
-      }
-      done = await readDone(client)
-    }
-    return { applied, present: done.size }
+    return await work(client)
   } finally {
     await client.end().catch(() => {})
   }

@@ -3,6 +3,7 @@ import { type Runner, run, type TaskList } from 'graphile-worker'
 import type pg from 'pg'
 import { openPool } from '../database/db.ts'
 import { type Fence, PoisonedJob, quiet } from './queue.ts'
+import { giveUpJob } from './queue-schema.ts'
 import { openLease, type WorkerLease } from './worker-lease.ts'
 
 export type JobEvents = {
@@ -126,9 +127,7 @@ function tasksOf(options: WorkerOptions, lease: WorkerLease): TaskList {
           events.onDone(name, performance.now() - startedAt)
         } catch (error) {
           if (error instanceof PoisonedJob) {
-            await query('update graphile_worker._private_jobs set max_attempts = attempts where id = $1', [
-              job.id,
-            ])
+            await giveUpJob(query, job.id)
           }
           if (error instanceof PoisonedJob || job.attempts >= job.max_attempts)
             events.onDead(name, job.id, error)

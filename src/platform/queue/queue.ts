@@ -103,24 +103,6 @@ export async function listDeadJobs<T>(db: Db<T>, limit: number): Promise<DeadJob
   return found.rows
 }
 
-/** Gives a dead job its attempts back. */
-export async function reviveDeadJob<T>(db: Db<T>, id: string): Promise<boolean> {
-  const revived = await sql`
-    update graphile_worker._private_jobs set attempts = 0, run_at = now(), last_error = null
-    where id = ${id}::bigint and attempts >= max_attempts and locked_at is null
-    returning 1`.execute(db)
-  return revived.rows.length === 1
-}
-
-/** Takes a dead job out of the queue for good; what it was for is found again from its own row, or was given up. */
-export async function discardDeadJob<T>(db: Db<T>, id: string): Promise<boolean> {
-  const discarded = await sql`
-    delete from graphile_worker._private_jobs
-    where id = ${id}::bigint and attempts >= max_attempts and locked_at is null
-    returning 1`.execute(db)
-  return discarded.rows.length === 1
-}
-
 export const jobStatuses = ['waiting', 'running', 'dead'] as const
 export type JobStatus = (typeof jobStatuses)[number]
 

@@ -22,7 +22,6 @@ export class StaleWorker extends Error {
 }
 
 const beatEveryMs = 2_000
-const beatLimitSeconds = 10
 
 /**
  * A worker is alive while its session holds an advisory lock and its row gets a heartbeat. The lock tells at once when
@@ -109,63 +108,4 @@ export async function openLease(sessionUrl: string): Promise<WorkerLease> {
       await session.end().catch(() => {})
     },
   }
-}
-
-/**
- * Takes dead workers off the list and frees their jobs, with the attempt they cost. A job freed five times is thought
- * to kill its workers and keeps its count, so that it ends as a dead job instead of going round for ever.
- */
-export async function freeDeadWorkers(pool: pg.Pool): Promise<number> {
-  const { rows } = await pool.query<{ freed: number }>({
-    name: 'free-dead-workers',
-    text: `
-    with dead as (
-      delete from platform.worker w
-      where w.beat_at < clock_timestamp() - make_interval(secs => $1)
-        or not exists (
-          select 1 from pg_locks l
-          where l.locktype = 'advisory' and l.granted and l.objsubid = 1
-            and l.database = (select oid from pg_database where datname = current_database())
-            and ((l.classid::bigint << 32) | l.objid::bigint) = w.lock_key)
-      returning w.id
-    ),
-    -- Also jobs of a worker that died before it stood on the list, or whose row went in an earlier round.
-    orphaned as (
-      select j.id from graphile_worker._private_jobs j
-      where j.locked_by is not null
-        and (j.locked_by in (select id from dead)
-          or (j.locked_at < clock_timestamp() - interval '5 seconds'
-            and not exists (select 1 from platform.worker w where w.id = j.locked_by)))
-      for update skip locked
-    ),
-    counted as (
-      insert into platform.freed_job as f (job_id, times)
-      select id, 1 from orphaned
-      on conflict (job_id) do update set times = f.times + 1
-      returning f.job_id, f.times
-    ),
-    freed as (
-      update graphile_worker._private_jobs j
-      set locked_by = null, locked_at = null, run_at = least(j.run_at, now()),
-          attempts = case when c.times <= 5 then greatest(j.attempts - 1, 0) else j.attempts end
-      from counted c where c.job_id = j.id
-      returning j.id
-    ),
-    queues as (
-      update graphile_worker._private_job_queues q set locked_by = null, locked_at = null
-      where q.locked_by in (select id from dead)
-    )
-    select count(*)::int as freed from freed`,
-    values: [beatLimitSeconds],
-  })
-  const freed = rows[0]!.freed
-  if (freed > 0) await pool.query(`select pg_notify('jobs:insert', '{"count":${freed}}')`)
-  return freed
-}
-
-/** Stops counting for jobs that are gone. */
-export async function forgetFreedJobs(pool: pg.Pool): Promise<void> {
-  await pool.query(`
-    delete from platform.freed_job f
-    where not exists (select 1 from graphile_worker._private_jobs j where j.id = f.job_id)`)
 }

@@ -1,12 +1,8 @@
 import type { EventEmitter } from 'node:events'
 import { resolveOpenPayment } from '../../../src/billing/collection/resolve-open-payments.ts'
 import { openRateLimiter, quota, type Verdict } from '../../../src/platform/access/rate-limit.ts'
-import {
-  freeDeadWorkers,
-  openLease,
-  StaleWorker,
-  type WorkerLease,
-} from '../../../src/platform/queue/worker-lease.ts'
+import { freeDeadWorkers } from '../../../src/platform/queue/queue-schema.ts'
+import { openLease, StaleWorker, type WorkerLease } from '../../../src/platform/queue/worker-lease.ts'
 import { answerOf, type Pair, unless } from '../pair.ts'
 import type { Run } from '../run-order.ts'
 import type { Actor, Stage } from '../stage.ts'

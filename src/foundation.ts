@@ -1,0 +1,87 @@
+import { join } from 'node:path'
+import type pg from 'pg'
+import type { BatchApp } from './batch/app.ts'
+import type { BillingStore } from './billing/app.ts'
+import type { Config } from './config.ts'
+import { type Database, migrateDatabase, openDatabase, requireSchema } from './database.ts'
+import { type Clock, movableClock, realClock } from './platform/clock.ts'
+import { openDb, openPool } from './platform/database/db.ts'
+import type { SecretSet } from './platform/log/secret-set.ts'
+import type { Fence } from './platform/queue/queue.ts'
+import { openLog, type ServiceLog } from './service-log.ts'
+
+/**
+ * What every process of the service reads and writes with: the log, the database, the clock. Most commands need no more;
+ * `openApp` builds keys, providers and the sandbox on top.
+ */
+export type Foundation = {
+  readonly config: Config
+  readonly log: ServiceLog
+  readonly secrets: SecretSet
+  readonly database: Database
+  readonly pool: pg.Pool
+  readonly clock: Clock
+  readonly billing: BillingStore
+  readonly batch: BatchApp
+  close(): Promise<void>
+}
+
+export type FoundationOptions = {
+  /** Shown by the database beside each session. */
+  name: string
+  /** A service brings the schema to its release; a command refuses any other, and leaves the installation as it is. */
+  role: 'service' | 'command'
+  /** For processes that live long enough to restart a dead database. */
+  keepAlive?: boolean
+  onRestart?: () => void
+  poolSize?: number
+}
+
+export async function openFoundation(config: Config, options: FoundationOptions): Promise<Foundation> {
+  const { log, secrets } = openLog(config)
+  const database = await openDatabase(config, { ...options, log, secrets })
+  let opened: pg.Pool | undefined
+  try {
+    if (options.role === 'command') await requireSchema(config, database)
+    else await migrateDatabase(config, database, (migration) => log.info('database.migrated', { migration }))
+
+    const pool = openPool({
+      ...database.limits,
+      url: database.url,
+      max: options.poolSize ?? config.database.poolSize,
+      name: `rankledger ${options.name}`,
+      onError: (error) => log.warn('database.lost', { error }),
+    })
+    opened = pool
+    const clock = config.mode === 'sandbox' ? await movableClock(pool) : realClock()
+    return {
+      config,
+      log,
+      secrets,
+      database,
+      pool,
+      clock,
+      billing: { db: openDb(pool), pool, clock, fence: unfenced },
+      batch: {
+        db: openDb(pool),
+        pool,
+        clock,
+        timeZone: config.timeZone,
+        fence: unfenced,
+        schedule: config.schedule,
+        modelCacheDir: join(config.dataDir, 'models'),
+      },
+      async close() {
+        await pool.end()
+        await database.close()
+      },
+    }
+  } catch (error) {
+    await opened?.end()
+    await database.close()
+    throw error
+  }
+}
+
+/** A request is no worker: nobody takes its work over while it lives. */
+const unfenced: Fence = async () => {}

@@ -1,0 +1,34 @@
+import type { Config } from './config.ts'
+import { logEvents } from './log-events.ts'
+import { createLog, type Log } from './platform/log/log.ts'
+import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
+
+export type ServiceLog = Log<typeof logEvents>
+
+type OpenedLog = { readonly log: ServiceLog; readonly secrets: SecretSet }
+const opened = new WeakMap<Config, OpenedLog>()
+
+/**
+ * Opens the log first, so that whatever goes wrong afterwards is said through it. One configuration has one log: the
+ * guard of the process's output must know the secrets that are made or found later.
+ */
+export function openLog(config: Config): OpenedLog {
+  const known = opened.get(config)
+  if (known) return known
+  const made = makeLog(config)
+  opened.set(config, made)
+  return made
+}
+
+function makeLog(config: Config): OpenedLog {
+  const secrets = createSecretSet()
+  for (const secret of [
+    config.bootstrapToken,
+    config.hintSecret,
+    ...config.providers.flatMap(({ secretKey, webhookSecrets }) => [secretKey, ...webhookSecrets]),
+  ]) {
+    if (secret) secrets.add(secret)
+  }
+  for (const { key } of config.vaultKeys) secrets.add(key.toString('base64'))
+  return { log: createLog(logEvents, { level: config.logLevel, secrets }), secrets }
+}
