@@ -56,7 +56,7 @@ function detailsOf(schema: TSchema, error: TLocalizedValidationError): RefusalDe
       return names(params['additionalProperties']).map((name) => ({
         path: fieldName(path, name),
         code: 'unknown_field',
-        message: 'This route takes no such field.',
+        message: `This route takes no such field${takenInstead(schema, error)}.`,
       }))
     // The parts of a choice and the `false` schema behind an unknown field: the error above them says it all.
     case 'boolean':
@@ -94,10 +94,23 @@ function ownWords(
   error: TLocalizedValidationError,
   kind: 'x-codes' | 'x-messages',
 ): string | undefined {
+  const at = schemaAt(schema, error) as Record<string, Record<string, string>> | undefined
+  return at?.[kind]?.[error.keyword]
+}
+
+const mostNamed = 20
+
+function takenInstead(schema: TSchema, error: TLocalizedValidationError): string {
+  const { properties = {} } = (schemaAt(schema, error) ?? {}) as { properties?: object }
+  const fields = Object.keys(properties)
+  return fields.length === 0 || fields.length > mostNamed ? '' : `; it takes ${fields.join(', ')}`
+}
+
+function schemaAt(schema: TSchema, error: TLocalizedValidationError): unknown {
   let at: unknown = schema
   for (const step of error.schemaPath.split('/').slice(1))
     at = (at as Record<string, unknown> | undefined)?.[step]
-  return (at as Record<string, Record<string, string>> | undefined)?.[kind]?.[error.keyword]
+  return at
 }
 
 function names(value: unknown): string[] {
