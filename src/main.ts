@@ -22,6 +22,7 @@ const commands: Readonly<Record<string, () => Promise<Command>>> = {
   audit: async () => (await import('./cli/audit.ts')).audit,
   db: async () => (await import('./cli/db.ts')).db,
   doctor: async () => (await import('./cli/doctor.ts')).doctor,
+  retention: async () => (await import('./cli/retention.ts')).retention,
   openapi: async () => (await import('./cli/openapi.ts')).openapi,
 }
 

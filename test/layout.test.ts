@@ -25,6 +25,7 @@ const order: Readonly<Record<string, readonly string[]>> = {
   batch: [
     'keywords',
     'ranks',
+    'retention',
     'volumes',
     'runs',
     'models',

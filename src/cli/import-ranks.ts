@@ -1,7 +1,9 @@
 import { importRanks as importRankFile } from '../batch/ranks/import-ranks.ts'
 import { RankForm } from '../batch/ranks/rank-form.ts'
+import { NoArchive, openArchive } from '../batch/retention/rank-archive.ts'
+import { restoreRanks } from '../batch/retention/restore-ranks.ts'
 import { callerIdPattern } from '../platform/id.ts'
-import { parseFlags, UsageError, withFoundation } from './command.ts'
+import { CommandFailed, parseFlags, UsageError, withFoundation } from './command.ts'
 import { openImportFile, openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
 
@@ -14,6 +16,7 @@ export async function importRanks(args: string[]): Promise<number> {
   const [path, ...more] = positionals
   if (!path || more.length > 0) throw new UsageError('Name one file, or - for standard input.')
   const { workspace } = values
+  if (path.endsWith('.parquet')) return importArchive(path, workspace ?? null, values)
   if (workspace === undefined || !callerIdPattern.test(workspace)) {
     throw new UsageError('Name the workspace: --workspace ID, 1 to 64 of A-Za-z0-9_.:-')
   }
@@ -29,6 +32,32 @@ export async function importRanks(args: string[]): Promise<number> {
       rejects.close,
     )
     reportImport(`ranks into workspace ${workspace}`, outcome, rejectsPath, values.json)
+    return 0
+  })
+}
+
+/** An archive names the workspace of each rank, so that naming one here only chooses among them. */
+async function importArchive(
+  path: string,
+  workspace: string | null,
+  { rejects: given, json }: { rejects?: string | undefined; json: boolean },
+): Promise<number> {
+  const archive = await openArchive(path).catch((error: unknown) => {
+    throw new CommandFailed(error instanceof NoArchive ? error.message : `${path} cannot be read.`)
+  })
+  const rejectsPath = given ?? `${path}.rejected.csv`
+  return withFoundation('import', async (app) => {
+    const rejects = openRejects(rejectsPath)
+    const progress = openProgress('ranks', archive.rows)
+    const outcome = await restoreRanks(app.batch, archive, workspace, rejects, progress).finally(
+      rejects.close,
+    )
+    reportImport(
+      workspace === null ? 'archived ranks' : `archived ranks of ${workspace}`,
+      outcome,
+      rejectsPath,
+      json,
+    )
     return 0
   })
 }

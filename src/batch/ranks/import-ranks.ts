@@ -14,7 +14,7 @@ import {
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation } from './rank.ts'
 import { RankForm } from './rank-form.ts'
-import { ensureRankMonths, mergeRanks, monthsOf } from './rank-rows.ts'
+import { ensureRankMonths, mergeRanks, monthsOf, withMonths } from './rank-rows.ts'
 
 /** Imports a file of observations into the rank history of a workspace. */
 export async function importRanks(
@@ -63,8 +63,7 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
 
     async store(client, { copy, read }, now) {
       if (isNews && copy) {
-        await ensureRankMonths(app.pool, copy.months)
-        isNews = await tryCopyRanks(client, copy.rows)
+        isNews = await tryCopyRanks(app.pool, client, copy.months, copy.rows)
         if (isNews) {
           return { inserted: copy.ranks, updated: 0, unchanged: copy.reported - copy.ranks, rejections: [] }
         }
@@ -72,11 +71,11 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
       const { ranks, records, settled } = read()
       await ids.learn(client, settled)
       const known = settled.filter(({ key }) => ids.known.has(key))
-      await ensureRankMonths(app.pool, monthsOf(known))
+      const months = monthsOf(known)
       const { inserted, updated, unknown } =
-        isNews && (await tryCopyRanks(client, copyRows(workspaceId, known, ids.known)))
+        isNews && (await tryCopyRanks(app.pool, client, months, copyRows(workspaceId, known, ids.known)))
           ? { inserted: known.length, updated: 0, unknown: [] }
-          : await mergeRanks(client, workspaceId, known, now)
+          : await inMonths(app.pool, client, months, () => mergeRanks(client, workspaceId, known, now))
       isNews = inserted === known.length
 
       // A keyword may be removed after it was looked up.
@@ -113,22 +112,49 @@ function readRanks(given: readonly ImportRecord[], now: Date): ReadRanks {
 }
 
 /** Copies ranks in, unless one of them is there already: then nothing is written and the answer is false. */
-async function tryCopyRanks(client: pg.PoolClient, rows: Buffer): Promise<boolean> {
-  await client.query('savepoint copying')
-  try {
-    await copyIn(
+async function tryCopyRanks(
+  pool: pg.Pool,
+  client: pg.PoolClient,
+  months: ReadonlySet<string>,
+  rows: Buffer,
+): Promise<boolean> {
+  const copy = () =>
+    copyIn(
       client,
       `copy batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, url,
                         checked_at)
        from stdin`,
       rows,
     )
+  try {
+    await inMonths(pool, client, months, copy)
     return true
   } catch (error) {
     if ((error as { code?: string }).code !== uniqueViolation) throw error
-    await client.query('rollback to savepoint copying')
     return false
   }
+}
+
+/** Does work of a transaction so that its failure leaves the transaction as it was, with the months it needs in place. */
+function inMonths<T>(
+  pool: pg.Pool,
+  client: pg.PoolClient,
+  months: ReadonlySet<string>,
+  work: () => Promise<T>,
+): Promise<T> {
+  return withMonths(
+    pool,
+    () => ensureRankMonths(pool, months),
+    async () => {
+      await client.query('savepoint storing')
+      try {
+        return await work()
+      } catch (error) {
+        await client.query('rollback to savepoint storing')
+        throw error
+      }
+    },
+  )
 }
 
 const uniqueViolation = '23505'

@@ -9,6 +9,16 @@ export type MergedRanks = {
   unknown: number[]
 }
 
+/** Whether the given rank takes the place of the stored one; `now` stands for a check without a time of its own. */
+export const supersedes = (now: string) => `case
+  when (r.status = 'failed') <> (excluded.status = 'failed') then r.status = 'failed'
+  when excluded.checked_at < r.checked_at then false
+  when excluded.checked_at = r.checked_at or excluded.checked_at = ${now} then
+    (r.status, r.position, r.searched_depth, r.url)
+      is distinct from (excluded.status, excluded.position, excluded.searched_depth, excluded.url)
+  else true
+end`
+
 /**
  * Stores ranks in one statement, each against what is stored already, by the same rule as `supersedes`. They come
  * sorted and without repeats. A rank told again without a time of its own (it then carries `now`) and with nothing
@@ -42,14 +52,7 @@ export async function mergeRanks(
         on conflict (workspace_id, keyword_id, day, engine, device, location) do update
           set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
               url = excluded.url, checked_at = excluded.checked_at, revision = least(r.revision, 32766) + 1
-          where case
-            when (r.status = 'failed') <> (excluded.status = 'failed') then r.status = 'failed'
-            when excluded.checked_at < r.checked_at then false
-            when excluded.checked_at = r.checked_at or excluded.checked_at = $12 then
-              (r.status, r.position, r.searched_depth, r.url)
-                is distinct from (excluded.status, excluded.position, excluded.searched_depth, excluded.url)
-            else true
-          end
+          where ${supersedes('$12')}
         returning revision
       )
       select (select count(*) filter (where revision = 1) from merged)::int as inserted,
@@ -82,8 +85,32 @@ export function unmadeMonths(pool: pg.Pool, months: ReadonlySet<string>): Set<st
 }
 
 /**
- * Sees to it that there is a partition for each month. Months never go away, so each process asks once for each.
+ * Makes the months that are missing, then does the work. `retention` may have dropped one that this process believes in:
+ * then they are made once more. Work inside a transaction leaves it usable when it fails.
  */
+export async function withMonths<T>(
+  pool: pg.Pool,
+  make: () => Promise<void>,
+  work: () => Promise<T>,
+): Promise<T> {
+  await make()
+  try {
+    return await work()
+  } catch (error) {
+    if (!isMonthMissing(error)) throw error
+    madeMonths.delete(pool)
+    await make()
+    return work()
+  }
+}
+
+/** Whether a row found no month to stand in. */
+function isMonthMissing(error: unknown): boolean {
+  const { code, routine } = error as { code?: string; routine?: string }
+  return code === '23514' && routine === 'ExecFindPartition'
+}
+
+/** Sees to it that there is a partition for each month. Each process asks once for each. */
 export async function ensureRankMonths(pool: pg.Pool, months: Iterable<string>): Promise<void> {
   const made = madeMonths.get(pool) ?? new Set()
   madeMonths.set(pool, made)
@@ -97,6 +124,12 @@ export async function ensureRankMonths(pool: pg.Pool, months: Iterable<string>):
 /** The months, such as `2026-10`, that ranks fall in. */
 export function monthsOf(ranks: readonly Rank[]): Set<string> {
   return new Set(ranks.map(({ day }) => monthOf(day)))
+}
+
+/** This month and the next: made before anybody stores in them, so that no request waits for a table. */
+export function monthsAhead(now: Date): string[] {
+  const next = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1))
+  return [now, next].map((instant) => instant.toISOString().slice(0, 7))
 }
 
 export function monthOf(day: Day): string {

@@ -1,7 +1,7 @@
 import type { BatchApp } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
-import { ensureRankMonths, mergeRanks, monthOf, monthsOf, unmadeMonths } from './rank-rows.ts'
+import { ensureRankMonths, mergeRanks, monthOf, monthsOf, unmadeMonths, withMonths } from './rank-rows.ts'
 
 export type RankRejection = { index: number; code: RankRefusal }
 
@@ -23,8 +23,11 @@ export async function recordRanks(
   const now = app.clock()
   const { ranks, rejections } = readAll(observations, now)
   const settled = dedupe([...ranks.keys()])
-  await makeMonths(app, workspaceId, settled)
-  const { inserted, updated, unknown } = await mergeRanks(app.pool, workspaceId, settled, now)
+  const { inserted, updated, unknown } = await withMonths(
+    app.pool,
+    () => makeMonths(app, workspaceId, settled),
+    () => mergeRanks(app.pool, workspaceId, settled, now),
+  )
 
   const unknownKeys = new Set(unknown.map((at) => settled[at]!.key))
   if (unknownKeys.size > 0) {

@@ -1,0 +1,58 @@
+import type pg from 'pg'
+import { type MergedRanks, supersedes } from '../ranks/rank-rows.ts'
+import type { ArchivedRank } from './rank-archive.ts'
+
+/** Stores ranks of an archive by the same rule, also those of keywords that were removed since. */
+export async function mergeArchivedRanks(
+  pool: pg.Pool,
+  ranks: readonly ArchivedRank[],
+): Promise<MergedRanks> {
+  const { rows } = await pool.query<MergedRanks>(
+    `with given as materialized (
+       select g.*, k.id as keyword_id
+       from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
+                   $9::smallint[], $10::text[], $11::bigint[], $12::smallint[])
+         with ordinality
+         as g (workspace_id, key, day, engine, device, location, status, position, searched_depth, url, micros, revision, n)
+       left join batch.keyword k on k.workspace_id = g.workspace_id and k.key = g.key
+     ),
+     merged as (
+       insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
+                                    searched_depth, url, checked_at, revision)
+       select workspace_id, keyword_id, date '1970-01-01' + day, engine, device, location, status, position, searched_depth,
+              url, timestamptz 'epoch' + micros * interval '1 microsecond', revision
+       from given
+       where keyword_id is not null
+       order by n
+       on conflict (workspace_id, keyword_id, day, engine, device, location) do update
+         set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
+             url = excluded.url, checked_at = excluded.checked_at, revision = least(r.revision, 32766) + 1
+         where ${supersedes('null')}
+       returning workspace_id, keyword_id, day, engine, device, location
+     ),
+     -- This statement does not see what it writes, so what it finds was there before.
+     updated as (
+       select count(*)::int as n from merged join batch.rank using (workspace_id, keyword_id, day, engine, device, location)
+     )
+     select (select count(*) from merged)::int - updated.n as inserted, updated.n as updated,
+            array(select n::int - 1 from given where keyword_id is null order by n) as unknown
+     from updated`,
+    archivedColumns.map((name) => ranks.map((rank) => rank[name])),
+  )
+  return rows[0]!
+}
+
+const archivedColumns = [
+  'workspace_id',
+  'key',
+  'day',
+  'engine',
+  'device',
+  'location',
+  'status',
+  'position',
+  'searched_depth',
+  'url',
+  'checked_at',
+  'revision',
+] as const satisfies readonly (keyof ArchivedRank)[]
