@@ -4,7 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { activateModel, retireModel } from '../../src/batch/models/change-model.ts'
 import { checkModel as inspectModel } from '../../src/batch/models/check-model.ts'
-import { runCommand } from '../processes/service-process.ts'
+import { checkModelCommand } from '../../src/cli/check-model.ts'
+import { model } from '../../src/cli/model.ts'
+import { runCommand } from '../billing/run-command.ts'
+import { runCommand as runProcess } from '../processes/service-process.ts'
 import { openWorld, type World } from '../world.ts'
 import { aimlessWeek, run, store } from './batch-story.ts'
 
@@ -17,15 +20,22 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-const command = (...args: string[]) => runCommand(args, world.environment)
+const commands = { 'check-model': checkModelCommand, model }
+/** The command in this process; `npm run check-model` as a script calls it is asked once for each exit code. */
+async function command(name: keyof typeof commands, ...args: string[]) {
+  const { code, output, error } = await runCommand(commands[name], args, world.environment)
+  return { code, output: output + error }
+}
 const checkModel = (...flags: string[]) => command('check-model', ...flags)
+const exitCode = async (...flags: string[]) =>
+  (await runProcess(['check-model', ...flags], world.environment)).code
 async function verdict(...flags: string[]) {
   const { code, output } = await checkModel('--json', ...flags)
   return { code, ...JSON.parse(output) }
 }
 
 test('without an active model it exits 3', async () => {
-  const { code, output } = await checkModel()
+  const { code, output } = await runProcess(['check-model'], world.environment)
   expect(code).toBe(3)
   expect(output).toContain('No model is active')
   expect(await verdict()).toMatchObject({ code: 3, verdict: 'none_active', exit_code: 3, model_id: null })
@@ -37,6 +47,10 @@ test.each([['--task', 'predict'], ['--task', 'x'], ['--max-age', 'soon'], ['--no
     expect((await checkModel(...flags)).code).toBe(2)
   },
 )
+
+test('misuse ends the process with 2', async () => {
+  expect(await exitCode('--nonsense')).toBe(2)
+})
 
 describe('with an active model', () => {
   const cached = () => join(world.environment['RANKLEDGER_DATA']!, 'models', `${modelId}.model`)
@@ -71,7 +85,7 @@ describe('with an active model', () => {
   })
 
   test('that is whole and recent it exits 0', async () => {
-    expect((await checkModel()).code).toBe(0)
+    expect(await exitCode()).toBe(0)
     expect(await verdict('--task', 'classifier', '--max-age', '1d')).toMatchObject({
       code: 0,
       verdict: 'good',
@@ -146,7 +160,7 @@ describe('with an active model', () => {
       })
     }
     writeFileSync(file(), 'no JSON')
-    expect((await checkModel()).code).toBe(4)
+    expect(await exitCode()).toBe(4)
   })
 
   test('a damaged copy for comparing with candidates is noticed', async () => {
@@ -200,6 +214,7 @@ describe('with an active model', () => {
       modelId,
       '2030-01-07T11:00:00Z',
     ])
+    expect(await exitCode()).toBe(5)
     expect(await verdict()).toMatchObject({ code: 5, verdict: 'too_old', model_id: modelId })
     expect(await verdict('--max-age', '9d')).toMatchObject({ code: 0 })
     expect(await verdict('--max-age', '2w')).toMatchObject({ code: 0 })
@@ -287,10 +302,10 @@ describe('with an active model', () => {
       expect([changed.code, changed.output]).toEqual([6, expect.stringContaining('instead of')])
     })
 
-    test.each([['model'], ['model', 'eat', 'x'], ['model', 'retire'], ['model', 'retire', 'a', 'b']])(
-      '%s %s %s %s is misuse',
+    test.each([[], ['eat', 'x'], ['retire'], ['retire', 'a', 'b']])(
+      'model %s %s %s is misuse',
       async (...args) => {
-        expect((await command(...args.filter((arg) => arg !== undefined))).code).toBe(2)
+        expect((await command('model', ...args.filter((arg) => arg !== undefined))).code).toBe(2)
       },
     )
 

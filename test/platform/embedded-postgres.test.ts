@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { statSync } from 'node:fs'
 import {
@@ -14,7 +14,6 @@ import {
   stat,
   writeFile,
 } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
@@ -22,7 +21,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Client } from 'pg'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,
@@ -41,8 +40,23 @@ const isOpenToOthers = foldersAbove(checkout).every((path) => (statSync(path).mo
 
 let folder: string
 let dataDir: string
+let made: string
 const children: ChildProcess[] = []
 const opened: EmbeddedPostgres[] = []
+
+/** One database is made for all stories that begin with one; those about a first start make their own. */
+beforeAll(async () => {
+  made = await mkdtemp(join(tmpdir(), 'embedded-postgres-made-'))
+  await chmod(made, 0o755)
+  const first = await openEmbeddedPostgres({ dataDir: join(made, 'data') })
+  await first.close()
+})
+afterAll(() => rm(made, { recursive: true }))
+
+/** What a first start left behind, owners and rights and all. */
+function begin(): void {
+  execFileSync('cp', ['-a', join(made, 'data'), dataDir])
+}
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'embedded-postgres-test-'))
@@ -82,6 +96,7 @@ describe('a data dir of its own', () => {
   })
 
   test('the service is no superuser and only its generated password opens the door', async () => {
+    begin()
     const database = await open()
     expect(
       await query(database, 'select rolsuper, rolcreatedb from pg_roles where rolname = current_user'),
@@ -96,6 +111,7 @@ describe('a data dir of its own', () => {
   })
 
   test('the server log holds no value a caller sent, not even in the message of an error', async () => {
+    begin()
     const database = await open()
     await query(database, 'create table card (number text unique, expires int)')
     await query(database, 'insert into card values ($1, 1)', ['4242-planted-key'])
@@ -126,6 +142,7 @@ describe('a data dir of its own', () => {
   })
 
   test('settings of the caller win over ours', async () => {
+    begin()
     const database = await open({
       settings: { fsync: 'off', synchronous_commit: 'off', max_connections: '300' },
     })
@@ -137,6 +154,7 @@ describe('a data dir of its own', () => {
   })
 
   test('a data dir that was moved takes its database along', async () => {
+    begin()
     const before = await open()
     await query(before, 'create table moved (id int)')
     await before.close()
@@ -146,7 +164,7 @@ describe('a data dir of its own', () => {
   })
 
   test('lost database files are reported, never replaced by an empty database', async () => {
-    await (await open()).close()
+    begin()
     await rename(join(dataDir, 'pgdata'), join(folder, 'misplaced'))
     await expect(open()).rejects.toThrow(/are not there any more: put them back/)
     await rename(join(folder, 'misplaced'), join(dataDir, 'pgdata'))
@@ -154,13 +172,14 @@ describe('a data dir of its own', () => {
   })
 
   test('database files without their password are left alone', async () => {
-    await (await open()).close()
+    begin()
     await rm(join(dataDir, 'postgres.json'))
     await expect(open()).rejects.toThrow(/holds their password, is missing: put it back/)
     expect(await readdir(join(dataDir, 'pgdata'))).toContain('PG_VERSION')
   })
 
   test('a port that somebody else took meanwhile is replaced by a free one', async () => {
+    begin()
     const before = await open()
     await before.close()
     const squatter = createServer().listen(portOf(before), '127.0.0.1')
@@ -204,6 +223,7 @@ describe('several processes', () => {
   })
 
   test('a command that started the database does not stop it under a service that joined since', async () => {
+    begin()
     const command = await startUser()
     const service = await open()
     const pid = await getPostmasterPid()
@@ -215,6 +235,7 @@ describe('several processes', () => {
   })
 
   test('closing twice at once is closing once', async () => {
+    begin()
     const database = await open()
     const pid = await getPostmasterPid()
     await Promise.all([database.close(), database.close()])
@@ -222,6 +243,7 @@ describe('several processes', () => {
   })
 
   test("the terminal's Ctrl-C and SIGTERM to the group end the processes of the group, not the database", async () => {
+    begin()
     const user = await startUser({ detached: true })
     const pid = await getPostmasterPid()
     process.kill(-user.child.pid!, 'SIGINT')
@@ -234,6 +256,7 @@ describe('several processes', () => {
 
 describe('after a crash', () => {
   test('a service killed with -9 leaves its database running, and the next start finds it with all rows', async () => {
+    begin()
     const killed = await startUser()
     await query(killed, 'create table paid as select 1 as id')
     const pid = await getPostmasterPid()
@@ -248,6 +271,7 @@ describe('after a crash', () => {
   })
 
   test('service and database killed with -9 together start again with all committed rows', async () => {
+    begin()
     const killed = await startUser()
     await query(killed, 'create table paid as select 1 as id')
     const session = await connect(killed)
@@ -272,7 +296,7 @@ describe('after a crash', () => {
   })
 
   test('a pid file whose number now belongs to another program does not hold up the start', async () => {
-    await (await open()).close()
+    begin()
     const stranger = spawn('sleep', ['60'], root ? nobody : {})
     children.push(stranger)
     const pgdata = join(dataDir, 'pgdata')
@@ -293,6 +317,7 @@ describe('after a crash', () => {
   })
 
   test('a database that dies under a service comes back on the same port with all committed rows', async () => {
+    begin()
     const attempts: number[] = []
     const database = await open({ keepAlive: true, onRestart: (attempt) => attempts.push(attempt) })
     await query(database, 'create table paid as select 1 as id')
@@ -307,6 +332,7 @@ describe('after a crash', () => {
   })
 
   test('when two services watch, one of them starts the database again and both go on', async () => {
+    begin()
     const restarts: string[] = []
     const one = await open({ keepAlive: true, onRestart: () => restarts.push('one') })
     await open({ keepAlive: true, onRestart: () => restarts.push('two') })
@@ -331,6 +357,7 @@ describe.skipIf(!root)('as root', () => {
   })
 
   test('no process of another account, nobody’s either, may touch its files or signal it', async () => {
+    begin()
     const database = await open()
     const { pid, pgdata } = { pid: await getPostmasterPid(), pgdata: join(dataDir, 'pgdata') }
     const tries = [
@@ -350,6 +377,7 @@ describe.skipIf(!root)('as root', () => {
   })
 
   test('a data dir that an earlier start made as nobody is handed over, and keeps its rows', async () => {
+    begin()
     const first = await open()
     await query(first, 'create table paid as select 1 as id')
     await first.close()
@@ -367,6 +395,7 @@ describe.skipIf(!root)('as root', () => {
   })
 
   test('neither the environment nor the working folder of the service reach PostgreSQL', async () => {
+    begin()
     process.env['PLANTED_PROVIDER_KEY'] = 'sk_planted'
     await open()
     delete process.env['PLANTED_PROVIDER_KEY']
@@ -390,7 +419,7 @@ describe.skipIf(!root)('as root', () => {
   })
 
   test.skipIf(!isOpenToOthers)('another account that is not let in is told what to do', async () => {
-    await (await open()).close()
+    begin()
     const message = await failureOfUser(nobody)
     expect(message).toMatch(
       /^This account may not use .*data.*: run as the account that owns it.*DATABASE_URL\.$/,
@@ -463,7 +492,7 @@ async function failureOfUser(account: Account): Promise<string> {
 }
 
 function spawnUser({ account = undefined, detached = false }: UserOptions): ChildProcess {
-  const module = pathToFileURL(join(checkout, 'src/platform/embedded-postgres/embedded-postgres.ts'))
+  const module = pathToFileURL(join(checkout, 'dist/platform/embedded-postgres/embedded-postgres.js'))
   const program = `
     const { openEmbeddedPostgres } = await import(${JSON.stringify(module)})
     try {
@@ -473,8 +502,7 @@ function spawnUser({ account = undefined, detached = false }: UserOptions): Chil
     } catch (error) {
       console.log(JSON.stringify({ failure: error.message }))
     }`
-  const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx/esm')).href
-  const child = spawn(process.execPath, ['--import', tsx, '--input-type=module', '--eval', program], {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
     ...account,
     detached,
     cwd: checkout,

@@ -3,15 +3,29 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
 
 // Whole processes are started and stopped here, which takes its time on a busy machine.
 vi.setConfig({ testTimeout: 180_000 })
 
+let made: string
 let dataDir: string
 let environment: Record<string, string>
 const running: ServiceProcess[] = []
+
+/** One data dir is made for all stories that begin with one; those about a first start make their own. */
+beforeAll(async () => {
+  made = mkdtempSync(join(tmpdir(), 'rankledger-made-'))
+  const { code, output } = await runCommand(['migrate'], { RANKLEDGER_DATA: made })
+  expect(code, output).toBe(0)
+})
+afterAll(() => rmSync(made, { recursive: true }))
+
+/** What an earlier start left behind, owners and rights and all. */
+function begin(): void {
+  execFileSync('cp', ['-a', `${made}/.`, dataDir])
+}
 
 beforeEach(() => {
   dataDir = mkdtempSync(join(tmpdir(), 'rankledger-start-'))
@@ -19,8 +33,12 @@ beforeEach(() => {
 })
 afterEach(async () => {
   for (const service of running.splice(0)) service.child.kill('SIGKILL')
-  // Joining and leaving stops a database whose owner was killed.
-  if (existsSync(join(dataDir, 'postgres.json'))) await runCommand(['migrate'], environment)
+  // A database outlives its service when that is killed.
+  const left = existsSync(join(dataDir, 'postgres.json')) ? findPostmasterPid() : undefined
+  if (left !== undefined && isAlive(left)) {
+    process.kill(left, 'SIGQUIT')
+    await expect.poll(() => isAlive(left), { timeout: 10_000 }).toBe(false)
+  }
   rmSync(dataDir, { recursive: true, force: true })
 })
 
@@ -31,7 +49,11 @@ function serve(): ServiceProcess {
 }
 
 const token = () => readFileSync(join(dataDir, 'token'), 'utf8').trim()
-const postmasterPid = () => Number(readFileSync(join(pgdata(), 'postmaster.pid'), 'utf8').split('\n')[0])
+const postmasterPid = () => findPostmasterPid()!
+function findPostmasterPid(): number | undefined {
+  const file = join(pgdata(), 'postmaster.pid')
+  return existsSync(file) ? Number(readFileSync(file, 'utf8').split('\n')[0]) : undefined
+}
 const pgdata = () => resolve(dataDir, JSON.parse(readFileSync(join(dataDir, 'postgres.json'), 'utf8')).pgdata)
 
 async function register(url: string, keywords: string[]): Promise<unknown> {
@@ -54,24 +76,29 @@ test('an empty folder becomes a working service, and from the second start on it
   expect(statSync(join(dataDir, 'webhook-secret')).mode & 0o777).toBe(0o600)
   expect(await first.stop()).toBe(0)
 
-  const startMs = []
-  for (let round = 0; round < 3; round++) {
+  const isSoon = (ms: number) => {
+    // A machine that takes long to start Node at all is busy with something else, and can only add to a time.
+    const bareMs = timeOf(() => execFileSync(process.execPath, ['-e', '0']))
+    return ms < Math.max(3_000, 50 * bareMs)
+  }
+  let wasSoon = false
+  // The least of several counts.
+  for (let round = 0; round < 3 && !wasSoon; round++) {
     const startedAt = performance.now()
     const again = serve()
     const url = await again.url()
     expect((await fetch(`${url}/readyz`)).status).toBe(200)
-    startMs.push(performance.now() - startedAt)
+    wasSoon = isSoon(performance.now() - startedAt)
     expect(await register(url, ['a', 'c'])).toEqual(
       round === 0 ? { registered: 1, skipped: 1 } : { registered: 0, skipped: 2 },
     )
     expect(await again.stop('SIGINT')).toBe(0)
   }
-  // A machine that takes long to start Node at all is busy with something else, and can only add to a time.
-  const bareMs = timeOf(() => execFileSync(process.execPath, ['-e', '0']))
-  expect(Math.min(...startMs)).toBeLessThan(Math.max(3_000, 50 * bareMs))
+  expect(wasSoon).toBe(true)
 })
 
 test('after kill -9 of the service and of everything, the next start just works and nothing is lost', async () => {
+  begin()
   const first = serve()
   await register(await first.url(), ['a'])
   await first.stop('SIGKILL')
@@ -88,6 +115,7 @@ test('after kill -9 of the service and of everything, the next start just works 
 })
 
 test('a database that dies under the service is started again, and requests succeed again', async () => {
+  begin()
   const service = serve()
   const url = await service.url()
   await register(url, ['a'])
@@ -100,6 +128,7 @@ test('a database that dies under the service is started again, and requests succ
 })
 
 test('SIGTERM to npm start, twice at once, stops everything with exit 0', async () => {
+  begin()
   const root = fileURLToPath(new URL('../..', import.meta.url))
   const npm = spawn('npm', ['start', '--silent'], {
     cwd: root,
@@ -163,6 +192,7 @@ test.each([
   [['help'], 0, /rankledger COMMAND/],
   [['help', 'token'], 0, /token create/],
 ] as const)('rankledger %s exits with %i', async (args, code, said) => {
+  begin()
   const result = await runCommand([...args], environment)
   expect(result.output).toMatch(said)
   expect(result.code).toBe(code)
@@ -176,6 +206,7 @@ test('a wrong environment is told whole, before anything starts', async () => {
 })
 
 test('a taken port is one clear sentence', async () => {
+  begin()
   const first = serve()
   const { port } = new URL(await first.url())
   const second = await runCommand(['serve'], { ...environment, PORT: port })
