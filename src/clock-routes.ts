@@ -32,6 +32,7 @@ export function clockRoutes(http: Http, app: App): void {
     {
       ...access,
       schema: {
+        operationId: 'getClock',
         summary: 'What time it is',
         tags: ['sandbox'],
         response: { 200: success(Type.Object({ now: Type.String(), moving: Type.Boolean() })) },
@@ -55,6 +56,7 @@ export function clockRoutes(http: Http, app: App): void {
     {
       ...access,
       schema: {
+        operationId: 'moveClock',
         summary: 'Move time forward, doing all that falls due on the way',
         tags: ['sandbox'],
         body: Type.Object(
@@ -68,6 +70,7 @@ export function clockRoutes(http: Http, app: App): void {
           },
           { additionalProperties: false },
         ),
+        errors: refuse.may('clock_backwards', 'clock_moving', 'clock_fixed'),
         response: { 200: Done, 202: Done },
       },
     },

@@ -48,20 +48,23 @@ const Binding = Type.String({
   description: '`*` is all',
 })
 
-const TokenView = Type.Object({
-  token_id: Type.String(),
-  name: Type.String(),
-  scopes: Type.Array(Type.String()),
-  workspace: nullable(Type.String()),
-  account: nullable(Type.String()),
-  status: Type.Enum(['valid', 'replaced', 'expired', 'revoked']),
-  created_at: Type.String(),
-  created_by: Type.String({ description: "A token's id, operator, bootstrap or data dir" }),
-  last_used_at: nullable(Type.String({ description: 'Give or take some minutes' })),
-  expires_at: nullable(Type.String()),
-  revoked_at: nullable(Type.String()),
-  replaced_by: nullable(Type.String()),
-})
+const TokenView = Type.Object(
+  {
+    token_id: Type.String(),
+    name: Type.String(),
+    scopes: Type.Array(Type.String()),
+    workspace: nullable(Type.String()),
+    account: nullable(Type.String()),
+    status: Type.Enum(['valid', 'replaced', 'expired', 'revoked']),
+    created_at: Type.String(),
+    created_by: Type.String({ description: "A token's id, operator, bootstrap or data dir" }),
+    last_used_at: nullable(Type.String({ description: 'Give or take some minutes' })),
+    expires_at: nullable(Type.String()),
+    revoked_at: nullable(Type.String()),
+    replaced_by: nullable(Type.String()),
+  },
+  { title: 'Token' },
+)
 
 function tokenRoutes(http: Http, app: App): void {
   const { pool, clock } = app
@@ -86,6 +89,7 @@ function tokenRoutes(http: Http, app: App): void {
     {
       ...common,
       schema: {
+        operationId: 'listTokens',
         summary: 'Access tokens, newest first; never the tokens themselves',
         tags,
         querystring: Type.Object(pageQuery, strict),
@@ -109,6 +113,7 @@ function tokenRoutes(http: Http, app: App): void {
     {
       ...common,
       schema: {
+        operationId: 'createToken',
         summary: 'Make an access token; it is shown in this answer and never again',
         description:
           'Without `expires_in` a token lasts a year in live mode, and has no end in sandbox mode.',
@@ -163,12 +168,32 @@ function tokenRoutes(http: Http, app: App): void {
   }
   http.delete(
     '/api/tokens',
-    { ...common, schema: { summary, tags, body: Type.Object({ token_id: TokenId }, strict), response } },
+    {
+      ...common,
+      schema: {
+        operationId: 'revokeToken',
+        summary,
+        tags,
+        body: Type.Object({ token_id: TokenId }, strict),
+        errors: refuse.may('token_not_found', 'already_revoked'),
+        response,
+      },
+    },
     async ({ body, principal }) => revoke(body.token_id, principal.tokenId),
   )
   http.delete(
     '/api/tokens/:token_id',
-    { ...common, schema: { summary, tags, params: Type.Object({ token_id: Type.String() }), response } },
+    {
+      ...common,
+      schema: {
+        operationId: 'revokeTokenById',
+        summary,
+        tags,
+        params: Type.Object({ token_id: Type.String() }),
+        errors: refuse.may('token_not_found', 'already_revoked'),
+        response,
+      },
+    },
     async ({ params, principal }) => revoke(params.token_id, principal.tokenId),
   )
 }
@@ -192,14 +217,17 @@ function badField(path: string, message: string): Refusal {
   return refusePlainly('validation_failed', { details: [{ path, code: 'invalid', message }] })
 }
 
-const AuditView = Type.Object({
-  audit_id: Type.String(),
-  at: Type.String(),
-  actor: Type.String({ description: "A token's id, operator, or service" }),
-  action: Type.String(),
-  account_id: nullable(Type.String()),
-  target: Type.String(),
-})
+const AuditView = Type.Object(
+  {
+    audit_id: Type.String(),
+    at: Type.String(),
+    actor: Type.String({ description: "A token's id, operator, or service" }),
+    action: Type.String(),
+    account_id: nullable(Type.String()),
+    target: Type.String(),
+  },
+  { title: 'AuditEntry' },
+)
 
 function auditRoutes(http: Http, app: App): void {
   const db = openDb<AuditTables>(app.pool)
@@ -223,6 +251,7 @@ function auditRoutes(http: Http, app: App): void {
     {
       ...common,
       schema: {
+        operationId: 'listAudit',
         summary: 'Who asked for what, and who read whose personal data, newest first',
         tags,
         querystring: Type.Object(
@@ -259,16 +288,19 @@ function auditRoutes(http: Http, app: App): void {
   )
 }
 
-const JobView = Type.Object({
-  job_id: Type.String(),
-  name: Type.String(),
-  status: Type.Enum([...jobStatuses, 'discarded']),
-  attempts: Type.Integer(),
-  max_attempts: Type.Integer(),
-  last_error: nullable(Type.String()),
-  run_at: Type.String(),
-  updated_at: Type.String(),
-})
+const JobView = Type.Object(
+  {
+    job_id: Type.String(),
+    name: Type.String(),
+    status: Type.Enum([...jobStatuses, 'discarded']),
+    attempts: Type.Integer(),
+    max_attempts: Type.Integer(),
+    last_error: nullable(Type.String()),
+    run_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  { title: 'Job' },
+)
 
 function jobRoutes(http: Http, app: App): void {
   const db = openDb<AuditTables>(app.pool)
@@ -292,6 +324,7 @@ function jobRoutes(http: Http, app: App): void {
     {
       ...common,
       schema: {
+        operationId: 'listJobs',
         summary: 'What is in the queue, oldest first',
         tags,
         querystring: Type.Object(
@@ -316,21 +349,30 @@ function jobRoutes(http: Http, app: App): void {
   const decisions = [
     {
       verb: 'retry',
+      operationId: 'retryJob',
       summary: 'Give a dead job its attempts back',
       decide: reviveDeadJob,
       becomes: 'waiting',
     },
-    { verb: 'discard', summary: 'Give a dead job up for good', decide: discardDeadJob, becomes: 'discarded' },
+    {
+      verb: 'discard',
+      operationId: 'discardJob',
+      summary: 'Give a dead job up for good',
+      decide: discardDeadJob,
+      becomes: 'discarded',
+    },
   ] as const
-  for (const { verb, summary, decide, becomes } of decisions) {
+  for (const { verb, operationId, summary, decide, becomes } of decisions) {
     http.post(
       `/api/jobs/:job_id/${verb}`,
       {
         ...common,
         schema: {
+          operationId,
           summary,
           tags,
           params: Type.Object({ job_id: Type.String() }),
+          errors: refuse.may('job_not_found', 'job_not_dead'),
           response: { 200: success(JobView) },
         },
       },

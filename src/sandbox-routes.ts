@@ -8,18 +8,21 @@ import { parseInstant, renderInstant } from './platform/time.ts'
 import { Dispute } from './sandbox/admin-routes.ts'
 import { Faults } from './sandbox/faults.ts'
 
-const Payment = Type.Object({
-  reference: Type.String({
-    description: "The merchant's reference of the payment attempt, as in an invoice's payments",
-  }),
-  account_id: Type.String(),
-  amount: Type.Integer(),
-  currency: Type.String(),
-  status: Type.String({ description: 'paid or declined' }),
-  amount_refunded: Type.Integer(),
-  dispute: nullable(Type.Object({ status: Type.String(), amount: Type.Integer() })),
-  created_at: Type.String(),
-})
+const Payment = Type.Object(
+  {
+    reference: Type.String({
+      description: "The merchant's reference of the payment attempt, as in an invoice's payments",
+    }),
+    account_id: Type.String(),
+    amount: Type.Integer(),
+    currency: Type.String(),
+    status: Type.String({ description: 'paid or declined' }),
+    amount_refunded: Type.Integer(),
+    dispute: nullable(Type.Object({ status: Type.String(), amount: Type.Integer() })),
+    created_at: Type.String(),
+  },
+  { title: 'ProviderPayment' },
+)
 
 type ProviderPayment = { created_at: string } & Record<string, unknown>
 
@@ -64,9 +67,11 @@ export function sandboxRoutes(
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'listProviderPayments',
         summary: "The sandbox provider's own book, newest first",
         tags: ['sandbox'],
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
+        errors: refuse.may('invalid_cursor', 'provider_unavailable'),
         response: { 200: page('payments', Payment) },
       },
     },
@@ -86,9 +91,11 @@ export function sandboxRoutes(
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'setProviderFaults',
         summary: 'Make the sandbox provider misbehave; an empty object heals it',
         tags: ['sandbox'],
         body: Faults,
+        errors: refuse.may('provider_unavailable'),
         response: { 200: success(Type.Object({ faults: Faults })) },
       },
     },
@@ -100,9 +107,11 @@ export function sandboxRoutes(
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'disputePayment',
         summary: 'Dispute a payment at the sandbox provider, or have the bank decide an open dispute',
         tags: ['sandbox'],
         body: Dispute,
+        errors: refuse.may('payment_not_found', 'dispute_not_possible', 'provider_unavailable'),
         response: { 200: success(Payment) },
       },
     },

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import Type from 'typebox'
@@ -7,6 +8,7 @@ import { batchRoutes } from './batch/routes.ts'
 import { billingRoutes } from './billing/routes.ts'
 import { clockRoutes } from './clock-routes.ts'
 import { installationRoutes } from './installation-routes.ts'
+import { describeRoute, type Example, shareParts } from './platform/http/api-document.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
 import { isLoopback } from './platform/loopback.ts'
@@ -76,18 +78,25 @@ const libraryRoutes = ['/docs']
 /** Alive, may take traffic, and how it is doing. None of these needs a token; keep them off the public network. */
 function healthRoutes(http: Http, app: App, readiness: Readiness): void {
   const open = { config: { access: 'open' as const } }
-  const Health = Type.Object({
-    status: Type.String(),
-    reason: Type.Optional(Type.String({ description: 'Why the process is not ready' })),
-  })
+  const Health = Type.Object(
+    {
+      status: Type.String(),
+      reason: Type.Optional(Type.String({ description: 'Why the process is not ready' })),
+    },
+    { title: 'Health' },
+  )
   const schema = { tags: ['operations'], response: { 200: Health, 503: Health } }
 
-  http.get('/healthz', { ...open, schema: { ...schema, summary: 'The process is alive' } }, async () => ({
-    status: 'alive',
-  }))
+  http.get(
+    '/healthz',
+    { ...open, schema: { ...schema, operationId: 'getHealth', summary: 'The process is alive' } },
+    async () => ({
+      status: 'alive',
+    }),
+  )
   http.get(
     '/readyz',
-    { ...open, schema: { ...schema, summary: 'The process may take traffic' } },
+    { ...open, schema: { ...schema, operationId: 'getReadiness', summary: 'The process may take traffic' } },
     async (_request, reply) => {
       const reason = readiness.ask() ? await app.health.check() : 'starting_or_stopping'
       if (reason === undefined) return { status: 'ready' }
@@ -98,7 +107,25 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
   if (!isLoopback(app.config.host)) return
   http.get(
     '/metrics',
-    { ...open, schema: { tags: ['operations'], summary: 'Prometheus metrics' } },
+    {
+      ...open,
+      schema: {
+        operationId: 'getMetrics',
+        summary: 'Prometheus metrics',
+        tags: ['operations'],
+        response: {
+          200: {
+            description: 'In the text format of Prometheus',
+            content: {
+              'text/plain': {
+                schema: Type.String(),
+                example: 'rankledger_http_answers_total{route="/healthz",status="200"} 1',
+              },
+            },
+          },
+        },
+      },
+    },
     async (_request, reply) => {
       await measure(app)
       return reply.type(app.metrics.registry.contentType).send(await app.metrics.registry.metrics())
@@ -110,6 +137,11 @@ const docsPolicy =
   "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; img-src 'self' data:; object-src 'none'" +
   "; script-src 'self'; style-src 'self'"
 
+/** What a running service was asked and answered; `npm run api-docs` writes them. */
+const examples = JSON.parse(
+  readFileSync(new URL('../assets/api-examples.json', import.meta.url), 'utf8'),
+) as Record<string, Example>
+
 /** `/openapi.json` and a page to browse it, served from this process alone. */
 async function mountDocs(http: Http): Promise<void> {
   await http.register(swagger, {
@@ -118,9 +150,12 @@ async function mountDocs(http: Http): Promise<void> {
       info: {
         title: 'Rankledger',
         version: release,
-        description: 'Recurring billing and keyword batch work behind one API.',
+        description:
+          'Recurring billing and keyword batch work behind one API. Every operation lists the codes of its errors; before any of them is reached, HTTP itself may say `invalid_http` (400), `route_not_found` (404), `method_not_allowed` (405), `request_timeout` (408), `expectation_failed` (417) or `headers_too_large` (431).',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+        contact: { name: 'Whoever runs this installation' },
       },
+      servers: [{ url: '/', description: 'This installation' }],
       components: { securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } } },
       tags: [
         { name: 'billing', description: 'Subscriptions, invoices, refunds, trials' },
@@ -129,11 +164,9 @@ async function mountDocs(http: Http): Promise<void> {
         { name: 'operations', description: 'Health and metrics' },
       ],
     },
-    transform: ({ schema, url, route }) => {
-      const policy = route.config?.access
-      const bearer = policy !== undefined && policy !== 'open' && policy !== 'signed'
-      return { url, schema: bearer ? { ...schema, security: [{ bearer: [] }], 'x-scope': policy } : schema }
-    },
+    transform: ({ schema, url, route }) => ({ url, schema: describeRoute(schema, route) }),
+    transformObject: (document) =>
+      'openapiObject' in document ? shareParts(document.openapiObject as object as never, examples) : {},
   })
   await http.register(swaggerUi, { routePrefix: '/docs', staticCSP: docsPolicy })
   http.get('/openapi.json', { config: { access: 'open' }, schema: { hide: true } }, async () =>

@@ -1,6 +1,18 @@
 import { readFileSync } from 'node:fs'
+import { Compile } from 'typebox/compile'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { codesListed, openCodeCheck, resolved, saidBeforeRoutes } from './api-document.ts'
+import { knownCodes } from './fuzz/known-codes.ts'
 import { openWorld, type World } from './world.ts'
+
+const kept = () => readFileSync(new URL('../openapi.json', import.meta.url), 'utf8')
+/** No caller's doing. */
+const ofOurFault: Readonly<Record<string, number>> = {
+  internal_error: 500,
+  provider_error: 502,
+  provider_unavailable: 503,
+  service_unavailable: 503,
+}
 
 let world: World
 beforeAll(async () => {
@@ -8,34 +20,79 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-type Operation = { responses: Record<string, unknown>; security?: unknown; tags?: string[] }
-const document = async () =>
-  (await world.get('/openapi.json')).body as {
-    openapi: string
-    paths: Record<string, Record<string, Operation>>
-  }
+const served = async () => (await world.get('/openapi.json')).body as object
+const operationsOf = async () =>
+  Object.entries(resolved(await served()).paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      name: `${method} ${path}`,
+      path,
+      method,
+      operation,
+    })),
+  )
 
 test('the checked-in openapi.json is what the service answers; `npm run openapi` writes it anew', async () => {
-  const kept = JSON.parse(readFileSync(new URL('../openapi.json', import.meta.url), 'utf8'))
-  expect(await document()).toEqual(kept)
+  expect(await served()).toEqual(JSON.parse(kept()))
 })
 
-test('it is OpenAPI 3.1 and names every route with its area, answers and token', async () => {
-  const { openapi, paths } = await document()
-  expect(openapi).toMatch(/^3\.1\./)
-  for (const [path, operations] of Object.entries(paths)) {
-    for (const [method, operation] of Object.entries(operations)) {
-      const name = `${method} ${path}`
-      expect([name, operation.tags?.length]).toEqual([name, 1])
-      const withToken = path.startsWith('/api/') && !/webhook|hints/.test(path)
-      expect([name, operation.security !== undefined]).toEqual([name, withToken])
-      if (withToken)
-        expect([name, Object.keys(operation.responses)]).toEqual([
-          name,
-          expect.arrayContaining(['4XX', '5XX']),
-        ])
-    }
+test('it is OpenAPI 3.1, and small enough to be read by machines of all kinds', async () => {
+  expect((await served()) as { openapi: string }).toMatchObject({ openapi: expect.stringMatching(/^3\.1\./) })
+  expect(kept().length).toBeLessThan(150_000)
+})
+
+test('every operation has an id of its own, an area, words, and says whether it asks for a token', async () => {
+  const operations = await operationsOf()
+  const ids = operations.map(({ operation }) => operation.operationId)
+  expect(ids.filter((id, at) => !/^[a-z][A-Za-z]+$/.test(id ?? '') || ids.indexOf(id) !== at)).toEqual([])
+  for (const { name, path, operation } of operations) {
+    expect([name, operation.tags?.length]).toEqual([name, 1])
+    expect([name, operation.summary, operation.description]).not.toContain(undefined)
+    const withToken = path.startsWith('/api/') && !/webhook|hints/.test(path)
+    expect([name, operation.security?.length]).toEqual([name, withToken ? 1 : 0])
+    if (withToken)
+      expect([name, Object.keys(operation.responses)]).toEqual([name, expect.arrayContaining(['4XX', '5XX'])])
   }
+})
+
+test('every operation shows a request and an answer that a service really gave, each of its schema', async () => {
+  for (const { name, path, operation } of await operationsOf()) {
+    const answers = Object.values(operation.responses).flatMap(({ content }) => Object.values(content ?? {}))
+    const asked = Object.values(operation.requestBody?.content ?? {})
+    const shown = answers.filter(({ example }) => example !== undefined)
+    expect([name, shown.length]).toEqual([name, 1])
+    for (const { schema, example } of [...shown, ...asked])
+      expect([name, Compile(schema as never).Errors(example)]).toEqual([name, []])
+    // The provider's notifications are bytes, whatever they hold.
+    if (/webhook/.test(path)) expect(asked).toEqual([])
+  }
+})
+
+test('the codes it lists are those that callers know, each at its status', async () => {
+  const operations = await operationsOf()
+  const listed = operations.flatMap(({ operation }) =>
+    Object.keys(operation.responses)
+      .filter((status) => /^[45]/.test(status))
+      .flatMap((status) =>
+        codesListed(operation, Number(status.replace('XX', '99'))).map((code) => [status, code] as const),
+      ),
+  )
+  for (const [status, code] of listed) {
+    const known = knownCodes[code]?.[0] ?? ofOurFault[code]
+    expect([code, known]).toEqual([code, expect.any(Number)])
+    expect(`${known}`).toMatch(new RegExp(`^${status.replace('XX', '\\d\\d')}$`))
+  }
+  const told = new Set(listed.map(([, code]) => code))
+  expect(Object.keys(knownCodes).filter((code) => !told.has(code) && !saidBeforeRoutes.has(code))).toEqual([])
+})
+
+test('a code that an operation does not list is found', () => {
+  const check = openCodeCheck(() => JSON.parse(kept()))
+  const asked = { method: 'POST', path: '/api/billing/cancel?x=1' }
+  expect(check(asked, 409, 'already_canceled')).toBeUndefined()
+  expect(check(asked, 409, 'request_in_progress')).toBeUndefined()
+  expect(check(asked, 401, 'unauthorized')).toBeUndefined()
+  expect(check(asked, 409, 'trial_already_used')).toMatch(/does not list/)
+  expect(check(asked, 404, 'already_canceled')).toMatch(/does not list/)
 })
 
 test('the docs page comes from this process alone', async () => {
@@ -46,7 +103,7 @@ test('the docs page comes from this process alone', async () => {
 
 test('docs/api.md shows every route; `npm run api-docs` writes it anew', async () => {
   const page = readFileSync(new URL('../docs/api.md', import.meta.url), 'utf8')
-  const missing = Object.entries((await document()).paths).flatMap(([path, operations]) =>
+  const missing = Object.entries(resolved(await served()).paths).flatMap(([path, operations]) =>
     Object.keys(operations)
       .map((method) => `${method.toUpperCase()} ${path}`)
       .filter(

@@ -14,6 +14,7 @@ import type { Http } from '../src/platform/http/http.ts'
 import { openReadiness } from '../src/platform/http/readiness.ts'
 import { buildServer } from '../src/server.ts'
 import { startUpkeep, startWorker, type Worker } from '../src/worker.ts'
+import { openCodeCheck } from './api-document.ts'
 import { databaseUrl } from './postgres.ts'
 
 export type Answer = {
@@ -106,6 +107,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
   }
   const token = await makeToken({})
 
+  const checkCode = openCodeCheck(() => http.swagger())
   const ask: World['ask'] = async (method, path, { body, headers = {}, token: own, raw } = {}) => {
     const bearer = own === undefined ? token : own
     const answer = await fetch(base + path, {
@@ -119,7 +121,12 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     })
     const text = await answer.text()
     const json = answer.headers.get('content-type')?.includes('json') ?? false
-    return { status: answer.status, headers: answer.headers, body: json ? JSON.parse(text) : undefined, text }
+    const parsed = json && text !== '' ? JSON.parse(text) : undefined
+    if (answer.status >= 400 && parsed?.error) {
+      const unlisted = checkCode({ method, path }, answer.status, parsed.error.code)
+      if (unlisted) throw new Error(unlisted)
+    }
+    return { status: answer.status, headers: answer.headers, body: parsed, text }
   }
   const post: World['post'] = (path, body, more = {}) => ask('POST', path, { ...more, body })
 

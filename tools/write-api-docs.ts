@@ -17,15 +17,27 @@ const service = spawn(process.execPath, [join(root, 'dist/main.js'), 'serve'], {
 // biome-ignore lint/suspicious/noExplicitAny: the examples read what they need from real answers
 type Json = any
 const out: string[] = []
+/** By operation, for the API document. */
+const examples: Record<string, { body?: Json; status: number; answer?: Json }> = {}
+let operations: { id: string; matches: (method: string, path: string) => boolean }[] = []
+const formless = new Set(
+  'metrics rivals gate checks calibration artifact environment algorithm label data done'.split(' '),
+)
 let base = ''
 let token = ''
 
 try {
   base = await listening()
   token = readFileSync(join(dataDir, 'token'), 'utf8').trim()
+  operations = operationsOf(await (await fetch(`${base}/openapi.json`)).json())
   await writeDocument()
   writeFileSync(join(root, 'docs/api.md'), `${out.join('\n').trim()}\n`)
-  process.stdout.write('docs/api.md is written.\n')
+  const shown = Object.entries(examples).sort(([a], [b]) => (a < b ? -1 : 1))
+  const lines = shown.map(([operation, example]) => `${JSON.stringify(operation)}:${JSON.stringify(example)}`)
+  writeFileSync(join(root, 'assets/api-examples.json'), `{\n${lines.join(',\n')}\n}\n`)
+  process.stdout.write(
+    'docs/api.md and assets/api-examples.json are written; `npm run openapi` takes them up.\n',
+  )
 } finally {
   service.kill('SIGTERM')
   await new Promise((resolve) => service.on('exit', resolve))
@@ -89,8 +101,59 @@ async function show(
     const shown =
       json === undefined ? `(${type}, ${bytes.length} bytes)` : JSON.stringify(shorten(json), null, 2)
     say(`→ ${answer.status}`, '', '```json', shown, '```')
+    keepExample(method, path, body, answer.status, json)
   }
   return json?.data
+}
+
+/** The first success of each operation. What is secret is secret here too. */
+function keepExample(method: string, path: string, body: Json, status: number, answer: Json): void {
+  const [name] = path.split('?')
+  const operation = operations.find((one) => one.matches(method, name!))
+  if (!operation || status >= 300 || examples[operation.id]) return
+  const data = answer && brief(answer.data)
+  examples[operation.id] = {
+    ...(body !== undefined && { body: brief(body) }),
+    status,
+    ...(answer && { answer: answer.data === undefined ? answer : { success: true, data } }),
+  }
+}
+
+/** One item of every list, the beginning of what has no fixed form, and no token. */
+function brief(value: Json, name = ''): Json {
+  if (name === 'token') return 'rl_test_…'
+  if (Array.isArray(value)) return value.slice(0, 1).map((one) => brief(one))
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value).slice(0, formless.has(name) ? 2 : undefined)
+  return Object.fromEntries(entries.map(([inner, one]) => [inner, brief(one, inner)]))
+}
+
+/** What cannot be made to happen here: a job is dead only once all its attempts have failed. */
+function keepDeadJobs(): void {
+  const job = {
+    job_id: '1042',
+    name: 'work_run',
+    status: 'waiting',
+    attempts: 0,
+    max_attempts: 25,
+    last_error: null,
+    run_at: '2026-11-15T09:00:00+09:00',
+    updated_at: '2026-11-15T09:00:00+09:00',
+  }
+  examples['retryJob'] = { status: 200, answer: { success: true, data: job } }
+  examples['discardJob'] = { status: 200, answer: { success: true, data: { ...job, status: 'discarded' } } }
+}
+
+function operationsOf(document: Json): typeof operations {
+  return Object.entries<Json>(document.paths).flatMap(([path, methods]) =>
+    Object.entries<Json>(methods).map(([method, { operationId }]) => {
+      const pattern = new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`)
+      return {
+        id: operationId,
+        matches: (asked: string, at: string) => asked.toLowerCase() === method && pattern.test(at),
+      }
+    }),
+  )
 }
 
 function firstOf(name: string): (answer: Json) => Json {
@@ -122,6 +185,8 @@ async function writeDocument(): Promise<void> {
     '',
     '`GET /healthz` (alive), `GET /readyz` (may take traffic), `GET /metrics` (Prometheus; while `HOST` is loopback, else on `METRICS_PORT`), `GET /openapi.json`, `GET /docs`.',
   )
+  await show('GET', '/healthz')
+  await show('GET', '/readyz')
 }
 
 function conventions(): void {
@@ -443,7 +508,8 @@ async function installation(): Promise<void> {
   const made = await show('POST', '/api/tokens', asked, { shorten: hidden })
   await show('GET', '/api/tokens?limit=1')
   await show('DELETE', '/api/tokens', { token_id: made.token_id })
-  await show('DELETE', `/api/tokens/${made.token_id}`)
+  const other = await show('POST', '/api/tokens', asked, { quiet: true })
+  await show('DELETE', `/api/tokens/${other.token_id}`)
   say(
     '### Audit',
     '',
@@ -454,6 +520,7 @@ async function installation(): Promise<void> {
   await show('GET', '/api/jobs?status=dead')
   await show('POST', '/api/jobs/1/retry')
   await show('POST', '/api/jobs/1/discard')
+  keepDeadJobs()
 }
 
 async function sandbox(): Promise<void> {

@@ -52,14 +52,24 @@ export class Refusal extends Error {
  * and every sentence a caller may read stands in one place.
  */
 export function refusalsOf<T extends Record<string, readonly [RefusalKind, string]>>(table: T) {
-  return (
+  const refuse = (
     code: keyof T & string,
     more: { message?: string; details?: readonly RefusalDetail[]; headers?: Record<string, string> } = {},
   ): Refusal => {
     const [kind, message] = table[code]!
     return new Refusal(kind, code, more.message ?? message, more)
   }
+  /** For a route's schema, which tells the refusals it may answer: `errors: refuse.may('plan_not_found')`. */
+  const may = (...codes: (keyof T & string)[]): ToldRefusal[] =>
+    codes.map((code) => {
+      const [kind, message] = table[code]!
+      return { code, status: statusOfKind[kind], message }
+    })
+  return Object.assign(refuse, { may })
 }
+
+/** A refusal as the API document tells it. */
+export type ToldRefusal = { readonly code: string; readonly status: number; readonly message: string }
 
 /** Refusals that belong to no area: HTTP itself, access, the limiter and idempotency. */
 export const refuse = refusalsOf({

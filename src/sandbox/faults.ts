@@ -65,7 +65,7 @@ export const Faults = Type.Object(
     ),
     seed: Type.Optional(Type.Integer({ description: 'The same seed and the same keys misbehave alike' })),
   },
-  { additionalProperties: false },
+  { title: 'ProviderFaults', additionalProperties: false },
 )
 
 export type Faults = Static<typeof Faults>

@@ -9,13 +9,16 @@ import { type Draft, soundRequest } from './sound-request.ts'
 import type { Heard } from './wire.ts'
 
 const json = (schema: object) => ({ content: { 'application/json': { schema } } })
+const told = {
+  properties: { error: { properties: { code: { enum: ['invoice_not_found', 'refund_declined'] } } } },
+}
 const operations = operationsOf({
   paths: {
     '/api/billing/refund': {
       post: {
         security: [{ bearer: [] }],
         requestBody: json({ type: 'object', properties: {} }) as never,
-        responses: { 200: json({ type: 'object', required: ['data'] }), '4XX': json({ type: 'object' }) },
+        responses: { 200: json({ type: 'object', required: ['data'] }), '4XX': json(told) },
       },
     },
   },
@@ -65,6 +68,7 @@ test.each<[string, Draft, Heard, Change[]]>([
   ['a code nobody knows', draftWith(), refused(404, 'gone_fishing'), []],
   ['a code at the wrong status', draftWith(), refused(400, 'invoice_not_found'), []],
   ['a code of another area', draftWith(), refused(404, 'run_not_found'), []],
+  ['a code that the operation does not list', draftWith(), refused(409, 'already_canceled'), []],
   ['validation without details', draftWith(), refused(400, 'validation_failed', { details: [] }), []],
   [
     'another request id in the body',

@@ -1,4 +1,5 @@
 import { Compile } from 'typebox/compile'
+import { resolved } from '../api-document.ts'
 
 /** As much of JSON Schema as our own document uses. */
 export type Schema = {
@@ -54,7 +55,7 @@ export type Document = {
           {
             readonly parameters?: readonly (Field & { schema: Schema })[]
             readonly requestBody?: { readonly content: Readonly<Record<string, { schema: Schema }>> }
-            readonly security?: unknown
+            readonly security?: readonly unknown[]
             readonly 'x-scope'?: string
             readonly responses: Readonly<
               Record<string, { readonly content?: Readonly<Record<string, { schema: Schema }>> }>
@@ -72,17 +73,17 @@ export async function readOperations(url: string): Promise<Operation[]> {
 }
 
 export function operationsOf(document: Document): Operation[] {
-  return Object.entries(document.paths).flatMap(([path, methods]) =>
+  return Object.entries((resolved(document) as unknown as Document).paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): Operation => {
       const body = operation.requestBody?.content['application/json']?.schema
       return {
         name: `${method.toUpperCase()} ${path}`,
         method: method.toUpperCase(),
         path,
-        fields: operation.parameters ?? [],
+        fields: (operation.parameters ?? []).filter((field) => field.in === 'path' || field.in === 'query'),
         body,
         takes: body === undefined ? () => true : checkOf(body),
-        secured: operation.security !== undefined,
+        secured: (operation.security ?? []).length > 0,
         scope: operation['x-scope'],
         answers: new Map(
           Object.entries(operation.responses).map(([status, { content }]) => [status, contentOf(content)]),

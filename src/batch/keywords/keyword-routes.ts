@@ -5,6 +5,7 @@ import type { Http } from '../../platform/http/http.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
+import { refuse } from '../refusals.ts'
 import { workspaceOf } from '../workspace.ts'
 import { registerKeywords } from './register-keywords.ts'
 import { removeKeywords } from './remove-keywords.ts'
@@ -17,7 +18,7 @@ const Keywords = Type.Array(Type.Unknown({ description: 'A keyword' }), {
   'x-codes': { maxItems: 'too_many_keywords' },
 })
 
-const Keyword = Type.Object({ keyword: Type.String(), created_at: Type.String() })
+const Keyword = Type.Object({ keyword: Type.String(), created_at: Type.String() }, { title: 'Keyword' })
 
 export function keywordRoutes(http: Http, app: BatchApp): void {
   http.post(
@@ -25,11 +26,13 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:write', limited: true },
       schema: {
+        operationId: 'registerKeywords',
         summary: 'Register keywords in bulk',
         description:
           'Skipped are keywords that the workspace has already and repeats within the request. One bad entry refuses all.',
         tags: ['batch'],
         body: Type.Object({ workspace_id: WorkspaceId, keywords: Keywords }, { additionalProperties: false }),
+        errors: refuse.may('invalid_keyword'),
         response: { 200: success(Type.Object({ registered: Type.Integer(), skipped: Type.Integer() })) },
       },
     },
@@ -42,6 +45,7 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'listKeywords',
         summary: 'List or search the keywords of a workspace',
         description:
           '`q` finds keywords that contain it, without regard to case and width. A page may hold fewer than `limit` keywords and still have a `next_cursor`.',
@@ -54,6 +58,7 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
           },
           { additionalProperties: false },
         ),
+        errors: refuse.may('invalid_keyword'),
         response: { 200: page('keywords', Keyword) },
       },
     },
@@ -75,6 +80,7 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:write', limited: true },
       schema: {
+        operationId: 'removeKeywords',
         summary: 'Remove keywords from a workspace',
         description: 'Their history stays, and comes back when they are registered again.',
         tags: ['batch'],
@@ -82,6 +88,7 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
           { workspace_id: Type.Optional(WorkspaceId), keywords: Keywords },
           { additionalProperties: false },
         ),
+        errors: refuse.may('invalid_keyword'),
         response: { 200: success(Type.Object({ removed: Type.Integer(), not_found: Type.Integer() })) },
       },
     },

@@ -23,37 +23,40 @@ const liveFields = {
   until: Type.String(),
 }
 
-const ModelBody = Type.Object({
-  model_id: Type.String(),
-  task: Type.Enum([...runTasks]),
-  version: Type.Integer(),
-  status: Type.Enum([...modelStatuses]),
-  status_history: Type.Array(Type.Object({ status: Type.Enum([...modelStatuses]), at: Type.String() })),
-  run_id: Type.String(),
-  algorithm: Part('Name, parameters and seed'),
-  label: Part('What is told apart, and how far ahead'),
-  features: Type.Array(Type.String()),
-  data: Part('The rows it was made from, with the hash that tells whether they are still the same'),
-  metrics: Part(
-    'On the hold-out: this model, class shares, the best naive rule, and the model that was active; each also on the rows that were ranked at both ends',
-  ),
-  rivals: Part('What anybody could say without a model: class shares, and the best naive rule’s'),
-  gate: Part('Whether it may be used, and every check of that'),
-  calibration: Part('How probabilities were corrected'),
-  artifact: Part('Size, hash and format of the stored bytes, and whether they are still stored'),
-  environment: Part('The release that made it, and what it was made on'),
-  created_at: Type.String(),
-  activated_at: nullable(Type.String()),
-  live_quality: nullable(
-    Type.Object(
-      { ...liveFields, last_28_days: Type.Object(liveFields) },
-      {
-        description:
-          'Log-loss of past predictions whose horizon has passed, beside what class shares and the best naive rule would have lost on the same rows',
-      },
+const ModelBody = Type.Object(
+  {
+    model_id: Type.String(),
+    task: Type.Enum([...runTasks]),
+    version: Type.Integer(),
+    status: Type.Enum([...modelStatuses]),
+    status_history: Type.Array(Type.Object({ status: Type.Enum([...modelStatuses]), at: Type.String() })),
+    run_id: Type.String(),
+    algorithm: Part('Name, parameters and seed'),
+    label: Part('What is told apart, and how far ahead'),
+    features: Type.Array(Type.String()),
+    data: Part('The rows it was made from, with the hash that tells whether they are still the same'),
+    metrics: Part(
+      'On the hold-out: this model, class shares, the best naive rule, and the model that was active; each also on the rows that were ranked at both ends',
     ),
-  ),
-})
+    rivals: Part('What anybody could say without a model: class shares, and the best naive rule’s'),
+    gate: Part('Whether it may be used, and every check of that'),
+    calibration: Part('How probabilities were corrected'),
+    artifact: Part('Size, hash and format of the stored bytes, and whether they are still stored'),
+    environment: Part('The release that made it, and what it was made on'),
+    created_at: Type.String(),
+    activated_at: nullable(Type.String()),
+    live_quality: nullable(
+      Type.Object(
+        { ...liveFields, last_28_days: Type.Object(liveFields) },
+        {
+          description:
+            'Log-loss of past predictions whose horizon has passed, beside what class shares and the best naive rule would have lost on the same rows',
+        },
+      ),
+    ),
+  },
+  { title: 'Model' },
+)
 
 export function modelRoutes(http: Http, app: BatchApp): void {
   http.get(
@@ -61,6 +64,7 @@ export function modelRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'listModels',
         summary: 'List model manifests, newest first',
         description:
           'Models belong to the installation: every token that may read batch data sees all of them.',
@@ -93,6 +97,7 @@ export function modelRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'getModel',
         summary: 'One model manifest',
         tags: ['batch'],
         params: Type.Object({ model_id: Type.String() }),
@@ -100,6 +105,7 @@ export function modelRoutes(http: Http, app: BatchApp): void {
           { workspace_id: Type.Optional(WorkspaceId) },
           { additionalProperties: false },
         ),
+        errors: refuse.may('model_not_found'),
         response: { 200: success(ModelBody) },
       },
     },

@@ -44,13 +44,15 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'getPrediction',
         summary: 'Will this keyword rise, hold or fall?',
         description:
           'The newest prediction: how the rank of `day` is expected to move over the next `horizon_days` days. It speaks of the series with the most usable days, or of the one that `engine`, `device` and `location` name.',
         tags: ['batch'],
         params: Type.Object({ keyword: Type.String() }),
         querystring: Type.Object(seriesQuery, { additionalProperties: false }),
-        response: { 200: success(Type.Object(predictionFields)) },
+        errors: refuse.may('invalid_keyword', 'prediction_not_found'),
+        response: { 200: success(Type.Object(predictionFields, { title: 'Prediction' })) },
       },
     },
     async (request) => {
@@ -67,19 +69,24 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'listPredictions',
         summary: 'What was predicted for a keyword, and what came true',
         description:
           'Of one series, chosen as for the newest prediction; newest day first, for 400 days. `outcome` is null until the horizon has passed, and stays null where the rank at its end was never told.',
         tags: ['batch'],
         params: Type.Object({ keyword: Type.String() }),
         querystring: Type.Object({ ...seriesQuery, ...pageQuery }, { additionalProperties: false }),
+        errors: refuse.may('invalid_keyword', 'prediction_not_found'),
         response: {
           200: page(
             'predictions',
-            Type.Object({
-              ...predictionFields,
-              outcome: nullable(Type.String({ description: 'rise, hold or fall' })),
-            }),
+            Type.Object(
+              {
+                ...predictionFields,
+                outcome: nullable(Type.String({ description: 'rise, hold or fall' })),
+              },
+              { title: 'PastPrediction' },
+            ),
           ),
         },
       },

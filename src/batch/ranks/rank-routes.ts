@@ -5,6 +5,7 @@ import { bodyLimits, type Http } from '../../platform/http/http.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
+import { refuse } from '../refusals.ts'
 import { workspaceOf } from '../workspace.ts'
 import { lookUpRanks } from './look-up-ranks.ts'
 import { rankStatuses } from './rank.ts'
@@ -48,6 +49,7 @@ export function rankRoutes(http: Http, app: BatchApp): void {
       config: { access: 'batch:write', limited: true },
       bodyLimit: bodyLimits.bulk,
       schema: {
+        operationId: 'recordRanks',
         summary: 'Add observations to the rank history',
         description:
           'One rank is kept per keyword, engine, device, location and day: the one checked last. A failed check never takes the place of a good one. Unknown keywords and impossible values are rejected row by row.',
@@ -73,6 +75,7 @@ export function rankRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true, longPages: true },
       schema: {
+        operationId: 'getRankHistory',
         summary: 'Rank history of a keyword',
         description:
           'Every engine, device and location, oldest day first. Without `from` and `to`: the year that ends now.',
@@ -88,6 +91,7 @@ export function rankRoutes(http: Http, app: BatchApp): void {
           },
           { additionalProperties: false },
         ),
+        errors: refuse.may('invalid_keyword', 'keyword_not_found'),
         response: { 200: success(History) },
       },
     },

@@ -11,19 +11,22 @@ import { refuse } from '../refusals.ts'
 import { type Run, runErrors, runStatuses, runTasks, runTriggers } from './run.ts'
 import { findRun, listRuns } from './run-rows.ts'
 
-const RunBody = Type.Object({
-  run_id: Type.String(),
-  task: Type.Enum([...runTasks]),
-  trigger: Type.Enum([...runTriggers]),
-  status: Type.Enum([...runStatuses]),
-  queued_at: Type.String(),
-  started_at: nullable(Type.String()),
-  finished_at: nullable(Type.String()),
-  progress: Type.Number({ description: 'The share of the work that is done, from 0 to 1' }),
-  error: nullable(Type.Object({ code: Type.String(), message: Type.String() })),
-  model_id: nullable(Type.String()),
-  metrics: nullable(Type.Object({}, { additionalProperties: true, description: 'What the run came to' })),
-})
+const RunBody = Type.Object(
+  {
+    run_id: Type.String(),
+    task: Type.Enum([...runTasks]),
+    trigger: Type.Enum([...runTriggers]),
+    status: Type.Enum([...runStatuses]),
+    queued_at: Type.String(),
+    started_at: nullable(Type.String()),
+    finished_at: nullable(Type.String()),
+    progress: Type.Number({ description: 'The share of the work that is done, from 0 to 1' }),
+    error: nullable(Type.Object({ code: Type.String(), message: Type.String() })),
+    model_id: nullable(Type.String()),
+    metrics: nullable(Type.Object({}, { additionalProperties: true, description: 'What the run came to' })),
+  },
+  { title: 'Run' },
+)
 
 export function runRoutes(http: Http, app: BatchApp): void {
   http.get(
@@ -31,6 +34,7 @@ export function runRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'listRuns',
         summary: 'List runs, newest first',
         description:
           'Runs belong to the installation: every token that may read batch data sees all of them.',
@@ -61,6 +65,7 @@ export function runRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'getRun',
         summary: 'One run',
         tags: ['batch'],
         params: Type.Object({ run_id: Type.String() }),
@@ -68,6 +73,7 @@ export function runRoutes(http: Http, app: BatchApp): void {
           { workspace_id: Type.Optional(WorkspaceId) },
           { additionalProperties: false },
         ),
+        errors: refuse.may('run_not_found'),
         response: { 200: success(RunBody) },
       },
     },

@@ -3,6 +3,7 @@ import { envelope, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import type { BatchApp } from '../app.ts'
+import { refuse } from '../refusals.ts'
 import { runTasks } from '../runs/run.ts'
 import { rankRowsRequired, triggerRun } from './trigger-run.ts'
 
@@ -12,6 +13,7 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:write', limited: true },
       schema: {
+        operationId: 'triggerRun',
         summary: 'Start a run of a batch task',
         description:
           'Tasks are `train_classifier` (also `classifier`), `predict` and `aggregate_volumes`; all of them also start by themselves every night. Training needs 1,000 rows in the rank history, predictions an active model. Tokens bound to a workspace may start one training an hour, all of them together; unchanged data train nothing.',
@@ -23,6 +25,7 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
           },
           { additionalProperties: false },
         ),
+        errors: refuse.may('unknown_task', 'run_in_progress', 'preconditions_unmet'),
         response: {
           202: success(
             Type.Object({

@@ -4,6 +4,7 @@ import { WorkspaceId } from '../../platform/http/fields.ts'
 import { bodyLimits, type Http } from '../../platform/http/http.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
+import { refuse } from '../refusals.ts'
 import { lookUpVolumes } from './look-up-volumes.ts'
 import { recordVolumes } from './record-volumes.ts'
 import { Source, VolumeForm } from './volume-form.ts'
@@ -42,6 +43,7 @@ export function volumeRoutes(http: Http, app: BatchApp): void {
       config: { access: 'admin', limited: true },
       bodyLimit: bodyLimits.bulk,
       schema: {
+        operationId: 'recordVolumes',
         summary: 'Add observations of search volume',
         description:
           'Volumes are shared by all workspaces. The daily aggregation turns them into monthly volumes. One bad observation refuses all.',
@@ -50,6 +52,7 @@ export function volumeRoutes(http: Http, app: BatchApp): void {
           { observations: Type.Array(VolumeForm, { minItems: 1, maxItems: 1000 }) },
           { additionalProperties: false },
         ),
+        errors: refuse.may('invalid_keyword'),
         response: { 200: success(Recorded) },
       },
     },
@@ -61,6 +64,7 @@ export function volumeRoutes(http: Http, app: BatchApp): void {
     {
       config: { access: 'batch:read', limited: true },
       schema: {
+        operationId: 'getVolumes',
         summary: 'Monthly search volume of a keyword',
         tags: ['batch'],
         params: Type.Object({ keyword: Type.String() }),
@@ -73,6 +77,7 @@ export function volumeRoutes(http: Http, app: BatchApp): void {
           },
           { additionalProperties: false },
         ),
+        errors: refuse.may('invalid_keyword', 'volume_not_found'),
         response: { 200: success(Volumes) },
       },
     },

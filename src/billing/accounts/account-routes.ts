@@ -12,14 +12,17 @@ import { ContactBody, requireZone, TimeZone } from './account.ts'
 import { findAccount, findContact } from './account-rows.ts'
 import { type SavedAccount, saveAccount } from './save-account.ts'
 
-const AccountView = Type.Object({
-  account_id: Type.String(),
-  timezone: Type.String(),
-  language: nullable(Type.String({ description: "en or ko, of its invoices; null: the installation's" })),
-  customer: Type.Object({ email: nullable(Type.String()), name: nullable(Type.String()) }),
-  created_at: Type.String(),
-  erased_at: nullable(Type.String()),
-})
+const AccountView = Type.Object(
+  {
+    account_id: Type.String(),
+    timezone: Type.String(),
+    language: nullable(Type.String({ description: "en or ko, of its invoices; null: the installation's" })),
+    customer: Type.Object({ email: nullable(Type.String()), name: nullable(Type.String()) }),
+    created_at: Type.String(),
+    erased_at: nullable(Type.String()),
+  },
+  { title: 'Account' },
+)
 
 export function accountRoutes(http: Http, app: BillingApp): void {
   http.get(
@@ -27,9 +30,11 @@ export function accountRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'getAccount',
         summary: 'An account: its zone and contact',
         tags: ['billing'],
         params: Type.Object({ account_id: Type.String() }),
+        errors: refuse.may('account_not_found'),
         response: { 200: success(AccountView) },
       },
     },
@@ -53,6 +58,7 @@ export function accountRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:write' },
       schema: {
+        operationId: 'saveAccount',
         summary: 'Make or change an account',
         tags: ['billing'],
         params: Type.Object({ account_id: AccountId }),

@@ -11,7 +11,7 @@ export const ContactBody = Type.Object(
     ),
     name: Type.Optional(lineOf(200)),
   },
-  { additionalProperties: false },
+  { title: 'Contact', additionalProperties: false },
 )
 
 export const TimeZone = Type.String({ maxLength: 64, description: 'An IANA zone such as Asia/Seoul' })

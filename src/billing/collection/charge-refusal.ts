@@ -2,6 +2,17 @@ import type { Refusal } from '../../platform/refusal.ts'
 import { isDecline } from '../payments/payment.ts'
 import { refuse } from '../refusals.ts'
 
+/** Whatever `chargeRefusal` may say. */
+export const chargeErrors = refuse.may(
+  'payment_declined',
+  'billing_key_invalid',
+  'currency_not_supported',
+  'already_canceled',
+  'subscription_exists',
+  'provider_unavailable',
+  'provider_error',
+)
+
 /** What a caller is told of a charge that failed, by its code. */
 export function chargeRefusal(code: string | null): Refusal {
   if (isDecline(code)) {

@@ -8,14 +8,17 @@ import type { BillingApp } from '../app.ts'
 import { tenantOf } from '../tenancy.ts'
 import { listEvents } from './event-rows.ts'
 
-const BillingEvent = Type.Object({
-  event_id: Type.String(),
-  type: Type.String(),
-  account_id: Type.String(),
-  subscription_id: nullable(Type.String()),
-  occurred_at: Type.String(),
-  data: Type.Object({}, { additionalProperties: true }),
-})
+const BillingEvent = Type.Object(
+  {
+    event_id: Type.String(),
+    type: Type.String(),
+    account_id: Type.String(),
+    subscription_id: nullable(Type.String()),
+    occurred_at: Type.String(),
+    data: Type.Object({}, { additionalProperties: true }),
+  },
+  { title: 'BillingEvent' },
+)
 
 export function eventRoutes(http: Http, app: BillingApp): void {
   http.get(
@@ -23,6 +26,7 @@ export function eventRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'listEvents',
         summary: 'What happened, newest first',
         tags: ['billing'],
         querystring: Type.Object(

@@ -19,65 +19,68 @@ import { findLogo } from './logo-rows.ts'
 
 const moneyFields = { amount: Type.Integer(), currency: Type.String() }
 
-const InvoiceView = Type.Object({
-  invoice_id: Type.String(),
-  number: Type.String(),
-  account_id: Type.String(),
-  subscription_id: Type.String(),
-  status: Type.Enum([...invoiceStatuses]),
-  amount_due: Type.Integer(),
-  amount_paid: Type.Integer(),
-  amount_refunded: Type.Integer(),
-  currency: Type.String(),
-  period_start: Type.String(),
-  period_end: Type.String(),
-  issued_at: Type.String(),
-  paid_at: nullable(Type.String()),
-  seller: Type.Object({
-    name: Type.String(),
-    address: nullable(Type.String()),
-    registration: nullable(Type.String()),
-    tax_id: nullable(Type.String()),
-  }),
-  attempt_count: Type.Integer(),
-  next_attempt_at: nullable(Type.String()),
-  hold: nullable(Type.String({ description: 'missed: not collected by itself, an operator decides' })),
-  lines: Type.Array(
-    Type.Object({ description: Type.String(), quantity: Type.Integer(), amount: Type.Integer() }),
-  ),
-  payments: Type.Array(
-    Type.Object({
-      payment_id: Type.String(),
-      reference: Type.String({ description: 'What the provider knows the payment by' }),
-      status: Type.Enum(['pending', 'succeeded', 'failed']),
-      ...moneyFields,
-      amount_refunded: Type.Integer(),
-      failure_code: nullable(Type.String()),
-      disputed: Type.Boolean({ description: 'A dispute is open or was lost' }),
-      dispute: nullable(
-        Type.Object({
-          status: Type.Enum(['open', 'won', 'lost']),
-          amount: Type.Integer(),
-          opened_at: Type.String(),
-          closed_at: nullable(Type.String()),
-        }),
-      ),
-      created_at: Type.String(),
-      settled_at: nullable(Type.String()),
+const InvoiceView = Type.Object(
+  {
+    invoice_id: Type.String(),
+    number: Type.String(),
+    account_id: Type.String(),
+    subscription_id: Type.String(),
+    status: Type.Enum([...invoiceStatuses]),
+    amount_due: Type.Integer(),
+    amount_paid: Type.Integer(),
+    amount_refunded: Type.Integer(),
+    currency: Type.String(),
+    period_start: Type.String(),
+    period_end: Type.String(),
+    issued_at: Type.String(),
+    paid_at: nullable(Type.String()),
+    seller: Type.Object({
+      name: Type.String(),
+      address: nullable(Type.String()),
+      registration: nullable(Type.String()),
+      tax_id: nullable(Type.String()),
     }),
-  ),
-  refunds: Type.Array(
-    Type.Object({
-      refund_id: Type.String(),
-      payment_id: Type.String(),
-      status: Type.Enum(['pending', 'succeeded', 'failed']),
-      ...moneyFields,
-      reason: nullable(Type.String()),
-      note: nullable(Type.String()),
-      created_at: Type.String(),
-    }),
-  ),
-})
+    attempt_count: Type.Integer(),
+    next_attempt_at: nullable(Type.String()),
+    hold: nullable(Type.String({ description: 'missed: not collected by itself, an operator decides' })),
+    lines: Type.Array(
+      Type.Object({ description: Type.String(), quantity: Type.Integer(), amount: Type.Integer() }),
+    ),
+    payments: Type.Array(
+      Type.Object({
+        payment_id: Type.String(),
+        reference: Type.String({ description: 'What the provider knows the payment by' }),
+        status: Type.Enum(['pending', 'succeeded', 'failed']),
+        ...moneyFields,
+        amount_refunded: Type.Integer(),
+        failure_code: nullable(Type.String()),
+        disputed: Type.Boolean({ description: 'A dispute is open or was lost' }),
+        dispute: nullable(
+          Type.Object({
+            status: Type.Enum(['open', 'won', 'lost']),
+            amount: Type.Integer(),
+            opened_at: Type.String(),
+            closed_at: nullable(Type.String()),
+          }),
+        ),
+        created_at: Type.String(),
+        settled_at: nullable(Type.String()),
+      }),
+    ),
+    refunds: Type.Array(
+      Type.Object({
+        refund_id: Type.String(),
+        payment_id: Type.String(),
+        status: Type.Enum(['pending', 'succeeded', 'failed']),
+        ...moneyFields,
+        reason: nullable(Type.String()),
+        note: nullable(Type.String()),
+        created_at: Type.String(),
+      }),
+    ),
+  },
+  { title: 'Invoice' },
+)
 
 export function invoiceRoutes(http: Http, app: BillingApp): void {
   const printer = openInvoicePrinter()
@@ -88,6 +91,7 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'listInvoices',
         summary: 'Invoices, newest first',
         tags: ['billing'],
         querystring: Type.Object(
@@ -127,9 +131,11 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'getInvoice',
         summary: 'One invoice',
         tags: ['billing'],
         params: Type.Object({ invoice_id: Type.String() }),
+        errors: refuse.may('invoice_not_found'),
         response: { 200: success(InvoiceView) },
       },
     },
@@ -145,14 +151,19 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'printInvoice',
         summary: 'One invoice as a printable document',
         tags: ['billing'],
         params: Type.Object({ invoice_id: Type.String() }),
+        errors: refuse.may('invoice_not_found'),
         response: {
           200: {
             description: 'A4, with Hangul and Latin',
             content: {
-              'application/pdf': { schema: Type.Unsafe<Buffer>({ type: 'string', format: 'binary' }) },
+              'application/pdf': {
+                schema: Type.Unsafe<Buffer>({ type: 'string', format: 'binary' }),
+                example: '%PDF-1.7',
+              },
             },
           },
         },

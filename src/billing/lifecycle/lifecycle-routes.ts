@@ -10,6 +10,7 @@ import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import { ContactBody, requireZone, TimeZone } from '../accounts/account.ts'
 import type { BillingApp } from '../app.ts'
+import { chargeErrors } from '../collection/charge-refusal.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { toJson } from '../money.ts'
 import { onceContext } from '../once-context.ts'
@@ -35,7 +36,10 @@ const MethodBody = Type.Union(
     Type.Object({ billing_key: key }, { additionalProperties: false }),
     Type.Object({ auth_key: key, customer_key: key }, { additionalProperties: false }),
   ],
-  { description: 'A billing key, or the one-time key and customer key of the card form' },
+  {
+    title: 'PaymentMethodInput',
+    description: 'A billing key, or the one-time key and customer key of the card form',
+  },
 )
 
 const SubscriptionId = Type.String({ maxLength: 64 })
@@ -47,18 +51,15 @@ export function subscriptionRoutes(http: Http, app: BillingApp): void {
 
 /** The five requests that change a subscription, each safe to repeat under its Idempotency-Key. */
 function askingRoutes(http: Http, app: BillingApp): void {
-  const answers = {
-    200: success(SubscriptionView),
-    201: success(SubscriptionView),
-    202: success(SubscriptionView),
-  }
-  const config = { access: 'billing:write' } as const
+  const Answer = success(SubscriptionView)
+  const config = { access: 'billing:write', once: true } as const
 
   http.post(
     '/api/billing/subscribe',
     {
       config,
       schema: {
+        operationId: 'subscribe',
         summary: 'Start a recurring subscription; the first period is charged at once',
         tags: ['billing'],
         body: Type.Object(
@@ -71,7 +72,8 @@ function askingRoutes(http: Http, app: BillingApp): void {
           },
           { additionalProperties: false },
         ),
-        response: answers,
+        errors: [...refuse.may('plan_not_found'), ...chargeErrors],
+        response: { 201: Answer, 202: Answer },
       },
     },
     async (request, reply) => {
@@ -97,10 +99,17 @@ function askingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'grantTrial',
         summary: 'Grant the one trial of an account',
         tags: ['billing'],
         body: Type.Object({ account_id: AccountId, plan_id: PlanId }, { additionalProperties: false }),
-        response: answers,
+        errors: refuse.may(
+          'plan_not_found',
+          'plan_has_no_trial',
+          'subscription_exists',
+          'trial_already_used',
+        ),
+        response: { 201: Answer },
       },
     },
     async (request, reply) => {
@@ -121,13 +130,15 @@ function askingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'cancelSubscription',
         summary: 'Cancel just before the next billing date',
         tags: ['billing'],
         body: Type.Object(
           { subscription_id: SubscriptionId, reason: Type.Optional(noteOf(500)) },
           { additionalProperties: false },
         ),
-        response: answers,
+        errors: refuse.may('subscription_not_found', 'already_canceled'),
+        response: { 200: Answer },
       },
     },
     async (request, reply) => {
@@ -150,10 +161,12 @@ function askingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'resumeSubscription',
         summary: 'Take a cancellation back before it ran',
         tags: ['billing'],
         body: Type.Object({ subscription_id: SubscriptionId }, { additionalProperties: false }),
-        response: answers,
+        errors: refuse.may('subscription_not_found', 'not_canceling'),
+        response: { 200: Answer },
       },
     },
     async (request, reply) => {
@@ -173,13 +186,15 @@ function askingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'changePaymentMethod',
         summary: 'Use another card; what is past due is charged to it at once',
         tags: ['billing'],
         body: Type.Object(
           { subscription_id: SubscriptionId, payment_method: MethodBody },
           { additionalProperties: false },
         ),
-        response: answers,
+        errors: [...refuse.may('subscription_not_found', 'payment_in_doubt'), ...chargeErrors],
+        response: { 200: Answer, 202: Answer },
       },
     },
     async (request, reply) => {
@@ -232,6 +247,7 @@ function readingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'listSubscriptions',
         summary: 'Subscriptions, newest first',
         tags: ['billing'],
         querystring: Type.Object(
@@ -262,9 +278,11 @@ function readingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'getSubscription',
         summary: 'One subscription',
         tags: ['billing'],
         params,
+        errors: refuse.may('subscription_not_found'),
         response: { 200: success(SubscriptionView) },
       },
     },
@@ -277,9 +295,11 @@ function readingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'getTimeline',
         summary: 'Every fact that led here, and what happens next and when',
         tags: ['billing'],
         params,
+        errors: refuse.may('subscription_not_found'),
         response: { 200: success(TimelineView) },
       },
     },
@@ -300,6 +320,7 @@ function readingRoutes(http: Http, app: BillingApp): void {
     {
       config,
       schema: {
+        operationId: 'listUpcomingCharges',
         summary: 'Every charge that would run by an instant, without running it',
         tags: ['billing'],
         querystring: Type.Object(
@@ -336,9 +357,11 @@ function readingRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:write' },
       schema: {
+        operationId: 'eraseAccount',
         summary: 'Forget the person behind an account; money and the trial stay',
         tags: ['billing'],
         params: Type.Object({ account_id: AccountId }),
+        errors: refuse.may('account_not_found', 'subscription_exists'),
         response: { 200: success(Type.Object({ account_id: Type.String(), erased: Type.Boolean() })) },
       },
     },
@@ -349,31 +372,37 @@ function readingRoutes(http: Http, app: BillingApp): void {
   )
 }
 
-const TimelineView = Type.Object({
-  subscription_id: Type.String(),
-  facts: Type.Array(
-    Type.Object({
-      at: Type.String(),
-      what: Type.String(),
-      by: nullable(Type.String()),
-      data: Type.Object({}, { additionalProperties: true }),
-    }),
-  ),
-  next: Type.Array(Type.Object({ at: Type.String(), what: Type.String() })),
-})
+const TimelineView = Type.Object(
+  {
+    subscription_id: Type.String(),
+    facts: Type.Array(
+      Type.Object({
+        at: Type.String(),
+        what: Type.String(),
+        by: nullable(Type.String()),
+        data: Type.Object({}, { additionalProperties: true }),
+      }),
+    ),
+    next: Type.Array(Type.Object({ at: Type.String(), what: Type.String() })),
+  },
+  { title: 'Timeline' },
+)
 
-const ChargeView = Type.Object({
-  at: Type.String(),
-  what: Type.Enum(['renewal', 'trial_end', 'retry']),
-  account_id: Type.String(),
-  subscription_id: Type.String(),
-  plan_id: Type.String(),
-  invoice_id: nullable(Type.String()),
-  amount: Type.Integer(),
-  currency: Type.String(),
-  period_start: Type.String(),
-  period_end: Type.String(),
-})
+const ChargeView = Type.Object(
+  {
+    at: Type.String(),
+    what: Type.Enum(['renewal', 'trial_end', 'retry']),
+    account_id: Type.String(),
+    subscription_id: Type.String(),
+    plan_id: Type.String(),
+    invoice_id: nullable(Type.String()),
+    amount: Type.Integer(),
+    currency: Type.String(),
+    period_start: Type.String(),
+    period_end: Type.String(),
+  },
+  { title: 'UpcomingCharge' },
+)
 
 async function getOwned(
   app: BillingApp,

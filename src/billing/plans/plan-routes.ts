@@ -21,7 +21,7 @@ const terms = {
   active: Type.Boolean(),
 }
 
-const PlanView = Type.Object({ plan_id: Type.String(), ...terms })
+const PlanView = Type.Object({ plan_id: Type.String(), ...terms }, { title: 'Plan' })
 
 const PlanBody = Type.Object(
   {
@@ -40,6 +40,7 @@ export function planRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'listPlans',
         summary: 'What is on offer',
         tags: ['billing'],
         querystring: Type.Object(pageQuery, { additionalProperties: false }),
@@ -57,9 +58,11 @@ export function planRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'getPlan',
         summary: 'One plan',
         tags: ['billing'],
         params: Type.Object({ plan_id: Type.String() }),
+        errors: refuse.may('plan_not_found'),
         response: { 200: success(PlanView) },
       },
     },
@@ -76,6 +79,7 @@ export function planRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'admin' },
       schema: {
+        operationId: 'savePlan',
         summary: 'Make or change a plan; running subscriptions keep their terms',
         tags: ['billing'],
         params: Type.Object({ plan_id: PlanId }),

@@ -17,26 +17,30 @@ import { findRefund } from './refund-rows.ts'
 import { requestRefund } from './request-refund.ts'
 import { sendRefundInTurn } from './send-refund.ts'
 
-const RefundView = Type.Object({
-  refund_id: Type.String(),
-  invoice_id: Type.String(),
-  payment_id: Type.String(),
-  account_id: Type.String(),
-  amount: Type.Integer(),
-  currency: Type.String(),
-  status: Type.Enum(['pending', 'succeeded', 'failed']),
-  reason: nullable(Type.String()),
-  note: nullable(Type.String()),
-  failure_code: nullable(Type.String()),
-  created_at: Type.String(),
-})
+const RefundView = Type.Object(
+  {
+    refund_id: Type.String(),
+    invoice_id: Type.String(),
+    payment_id: Type.String(),
+    account_id: Type.String(),
+    amount: Type.Integer(),
+    currency: Type.String(),
+    status: Type.Enum(['pending', 'succeeded', 'failed']),
+    reason: nullable(Type.String()),
+    note: nullable(Type.String()),
+    failure_code: nullable(Type.String()),
+    created_at: Type.String(),
+  },
+  { title: 'Refund' },
+)
 
 export function refundRoutes(http: Http, app: BillingApp): void {
   http.post(
     '/api/billing/refund',
     {
-      config: { access: 'billing:refund' },
+      config: { access: 'billing:refund', once: true },
       schema: {
+        operationId: 'refundInvoice',
         summary: 'Give back all or a part of what an invoice took',
         tags: ['billing'],
         body: Type.Object(
@@ -47,6 +51,17 @@ export function refundRoutes(http: Http, app: BillingApp): void {
             note: Type.Optional(noteOf(500)),
           },
           { additionalProperties: false },
+        ),
+        errors: refuse.may(
+          'invoice_not_found',
+          'invoice_not_paid',
+          'payment_disputed',
+          'refund_in_doubt',
+          'nothing_to_refund',
+          'refund_exceeds_remaining',
+          'refund_declined',
+          'provider_unavailable',
+          'provider_error',
         ),
         response: { 200: success(RefundView), 202: success(RefundView) },
       },
@@ -80,9 +95,11 @@ export function refundRoutes(http: Http, app: BillingApp): void {
     {
       config: { access: 'billing:read' },
       schema: {
+        operationId: 'getRefund',
         summary: 'One refund',
         tags: ['billing'],
         params: Type.Object({ refund_id: Type.String() }),
+        errors: refuse.may('refund_not_found'),
         response: { 200: success(RefundView) },
       },
     },

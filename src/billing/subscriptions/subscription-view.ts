@@ -7,30 +7,33 @@ import { allowedActions, hasAccess, type Subscription, subscriptionStatuses } fr
 const instant = nullable(Type.String())
 
 /** A subscription as the API shows it. */
-export const SubscriptionView = Type.Object({
-  subscription_id: Type.String(),
-  account_id: Type.String(),
-  plan_id: Type.String(),
-  amount: Type.Integer(),
-  currency: Type.String(),
-  interval: Type.String(),
-  interval_count: Type.Integer(),
-  timezone: Type.String(),
-  status: Type.Enum([...subscriptionStatuses]),
-  next_billing_at: instant,
-  current_period_start: instant,
-  current_period_end: instant,
-  trial_ends_at: instant,
-  cancel_at: instant,
-  canceled_at: instant,
-  cancel_reason: nullable(Type.String()),
-  payment_method: nullable(
-    Type.Object({ brand: Type.String(), last4: Type.String(), expires: Type.String() }),
-  ),
-  created_at: Type.String(),
-  access: Type.Boolean(),
-  allowed_actions: Type.Array(Type.String()),
-})
+export const SubscriptionView = Type.Object(
+  {
+    subscription_id: Type.String(),
+    account_id: Type.String(),
+    plan_id: Type.String(),
+    amount: Type.Integer(),
+    currency: Type.String(),
+    interval: Type.String(),
+    interval_count: Type.Integer(),
+    timezone: Type.String(),
+    status: Type.Enum([...subscriptionStatuses]),
+    next_billing_at: instant,
+    current_period_start: instant,
+    current_period_end: instant,
+    trial_ends_at: instant,
+    cancel_at: instant,
+    canceled_at: instant,
+    cancel_reason: nullable(Type.String()),
+    payment_method: nullable(
+      Type.Object({ brand: Type.String(), last4: Type.String(), expires: Type.String() }),
+    ),
+    created_at: Type.String(),
+    access: Type.Boolean(),
+    allowed_actions: Type.Array(Type.String()),
+  },
+  { title: 'Subscription' },
+)
 
 export function subscriptionView(subscription: Subscription) {
   const at = (date: Date) => renderInstant(date, subscription.timeZone)

@@ -1,9 +1,13 @@
 import Type, { type Static, type TArray, type TSchema, type TUnsafe } from 'typebox'
 import { Refusal } from '../refusal.ts'
 
-/** The envelope of every success. */
+/** The envelope of every success. What has a title stands in the API document once, under that name; so does its envelope. */
 export function success<T extends TSchema>(data: T) {
-  return Type.Object({ success: Type.Literal(true), data })
+  const { title } = data as { title?: string }
+  return Type.Object(
+    { success: Type.Literal(true), data },
+    title === undefined ? {} : { title: `${title}Answer` },
+  )
 }
 
 export function envelope<T>(data: T): { success: true; data: T } {
@@ -18,7 +22,8 @@ export function page<T extends TSchema, const N extends string>(name: N, item: T
 
 /** A value that may be null, written as a list of types: quick to serialise, and what OpenAPI 3.1 expects. */
 export function nullable<T extends TSchema>(schema: T) {
-  const { type, ...rest } = schema as unknown as { type: string }
+  // A title makes a component of a schema, and this is another one than that which may not be null.
+  const { type, title: _, ...rest } = schema as unknown as { type: string; title?: string }
   return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'] })
 }
 

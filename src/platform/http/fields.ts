@@ -1,13 +1,16 @@
 import Type from 'typebox'
 import { callerIdPattern } from '../id.ts'
 
-const callerId = (description: string) =>
-  Type.String({ pattern: callerIdPattern.source, minLength: 1, maxLength: 64, description })
+const callerId = (title: string, description: string) =>
+  Type.String({ title, pattern: callerIdPattern.source, minLength: 1, maxLength: 64, description })
 
 /** Ids that callers choose. */
-export const WorkspaceId = callerId('The workspace, an id of your own: 1 to 64 of A-Za-z0-9_.:-')
-export const AccountId = callerId('The account, an id of your own: 1 to 64 of A-Za-z0-9_.:-')
-export const PlanId = callerId('The plan: 1 to 64 of A-Za-z0-9_.:-')
+export const WorkspaceId = callerId(
+  'WorkspaceId',
+  'The workspace, an id of your own: 1 to 64 of A-Za-z0-9_.:-',
+)
+export const AccountId = callerId('AccountId', 'The account, an id of your own: 1 to 64 of A-Za-z0-9_.:-')
+export const PlanId = callerId('PlanId', 'The plan: 1 to 64 of A-Za-z0-9_.:-')
 
 // Controls, bidi controls and their kin: nobody sees them, and what they do to a page or an invoice is not what it says.
 export const unseen =

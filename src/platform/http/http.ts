@@ -15,7 +15,7 @@ import type { RateLimiter } from '../access/rate-limit.ts'
 import { type DatabaseTrouble, troubleOf } from '../database/database-errors.ts'
 import { mayHaveWritten } from '../database/db.ts'
 import { newId } from '../id.ts'
-import { Refusal, refuse } from '../refusal.ts'
+import { Refusal, refuse, type ToldRefusal } from '../refusal.ts'
 import { countUnparsable, openAccessHooks } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
 import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
@@ -41,6 +41,12 @@ declare module 'fastify' {
     limited?: true
     /** Its pages are long unless the caller asks for short ones. */
     longPages?: true
+    /** Takes an Idempotency-Key. */
+    once?: true
+  }
+  interface FastifySchema {
+    /** The refusals of its own; what HTTP and access refuse is told of every route alike. */
+    errors?: readonly ToldRefusal[]
   }
   interface FastifyRequest {
     /** Set on every route that asks for a scope. */

@@ -1,0 +1,230 @@
+import type { FastifySchema } from 'fastify'
+import { refuse, type ToldRefusal } from '../refusal.ts'
+import { ErrorBody } from './answers.ts'
+
+/** One operation's request and answer, as a running service gave it. */
+export type Example = { readonly body?: unknown; readonly status: number; readonly answer?: unknown }
+
+type Json = { [name: string]: unknown }
+type Route = {
+  readonly method: string | readonly string[]
+  readonly config?: { access?: string; once?: true }
+}
+
+/** What a route's own schema does not say: who may call it, what HTTP itself may refuse, and the key of a safe retry. */
+export function describeRoute(schema: FastifySchema, route: Route): FastifySchema & Json {
+  const { access = 'open', once } = route.config ?? {}
+  const scope = access === 'open' || access === 'signed' ? undefined : access
+  const { errors = [], response, description, ...rest } = schema
+  return {
+    ...rest,
+    description: [description, once && keyNote, scope ? `Needs the scope \`${scope}\`.` : accessNotes[access]]
+      .filter(Boolean)
+      .join(' '),
+    security: scope ? [{ bearer: [] }] : [],
+    ...(scope && { 'x-scope': scope }),
+    ...(once && { headers: KeyHeader }),
+    'x-errors': { own: errors, kind: kindOf(route) } satisfies RouteErrors,
+    response: Object.fromEntries(
+      Object.entries(response ?? {}).filter(([status]) => !/^[45]xx$/i.test(status)),
+    ),
+  }
+}
+
+const keyNote = 'Safe to repeat under the same Idempotency-Key.'
+const accessNotes: Readonly<Record<string, string>> = {
+  open: 'Needs no token.',
+  signed: 'Needs no token: the provider proves itself.',
+}
+
+const KeyHeader = {
+  type: 'object',
+  properties: {
+    'Idempotency-Key': {
+      type: 'string',
+      description: 'A key of your own for this one request, 1 to 255 visible ASCII characters; kept 30 days',
+    },
+  },
+}
+
+/** What HTTP, access, the limiter and idempotency may refuse, by the kind of route: told once for all routes of a kind. */
+const open = refuse.may('validation_failed', 'unsupported_media_type')
+const signed = [...open, ...refuse.may('body_too_large')]
+const read = [...open, ...refuse.may('unauthorized', 'forbidden', 'rate_limited')]
+const write = [...read, ...refuse.may('invalid_json', 'body_too_large')]
+const once = [
+  ...write,
+  ...refuse.may('invalid_idempotency_key', 'request_in_progress', 'answer_erased', 'idempotency_key_reused'),
+]
+const refusedByKind = { open, signed, read, write, once }
+
+/** What may go wrong with us. */
+const failed: readonly ToldRefusal[] = [
+  {
+    code: 'internal_error',
+    status: 500,
+    message: 'The service failed to answer; quote the request id when you ask about it.',
+  },
+  ...refuse.may('service_unavailable'),
+]
+
+type Kind = keyof typeof refusedByKind
+type RouteErrors = { readonly own: readonly ToldRefusal[]; readonly kind: Kind }
+
+function kindOf({ method, config = {} }: Route): Kind {
+  if (config.access === 'open' || config.access === 'signed') return config.access
+  if (config.once) return 'once'
+  return [method].flat().every((one) => one === 'GET' || one === 'HEAD') ? 'read' : 'write'
+}
+
+/** The whole document, once every route is in it: what is said more than once stands in `components`. */
+export function shareParts(document: Json, examples: Readonly<Record<string, Example>>): Json {
+  const schemas = new Map<string, Json>()
+  const responses = new Map<string, Json>()
+  const operations = operationsOf(document)
+  const parameters = sharedParameters(operations)
+  shareSchema({ ...ErrorBody, title: 'Error' }, schemas)
+  for (const operation of operations) {
+    const { 'x-errors': errors, ...rest } = operation
+    for (const name of Object.keys(operation)) delete operation[name]
+    Object.assign(operation, shareSchemas(rest, schemas))
+    operation['parameters'] = (operation['parameters'] as Json[] | undefined)?.map((one) => {
+      const name = parameters.get(JSON.stringify(one))
+      return name === undefined ? one : { $ref: `#/components/parameters/${name}` }
+    })
+    if (operation['parameters'] === undefined) delete operation['parameters']
+    showExample(operation, examples[String(operation['operationId'])])
+    tellErrors(operation, errors as RouteErrors, responses)
+  }
+  const shared = Object.fromEntries([...parameters].map(([text, name]) => [name, JSON.parse(text)]))
+  return {
+    ...document,
+    components: {
+      ...(document['components'] as Json),
+      schemas: sorted(schemas),
+      parameters: shared,
+      responses: sorted(responses),
+    },
+  }
+}
+
+function operationsOf(document: Json): Json[] {
+  return Object.values(document['paths'] as Record<string, Record<string, Json>>).flatMap((path) =>
+    Object.values(path),
+  )
+}
+
+/** Of the parameters of one name, the form that most routes use. */
+function sharedParameters(operations: readonly Json[]): Map<string, string> {
+  const uses = new Map<string, number>()
+  for (const one of operations.flatMap((operation) => (operation['parameters'] ?? []) as Json[])) {
+    const text = JSON.stringify(shareSchemas(one, new Map()))
+    uses.set(text, (uses.get(text) ?? 0) + 1)
+  }
+  const taken = new Map<string, string>()
+  for (const [text, count] of [...uses].sort(([, a], [, b]) => b - a)) {
+    const { name } = JSON.parse(text) as { name: string }
+    if (count > 1 && ![...taken.values()].includes(name)) taken.set(text, name)
+  }
+  return taken
+}
+
+/** Every schema below that has a title becomes a component of that name. */
+function shareSchemas(part: Json, schemas: Map<string, Json>): Json {
+  return Object.fromEntries(
+    Object.entries(part).map(([name, value]) => {
+      // A parameter is shared as a whole, with the description that was its schema's.
+      if (name === 'schema')
+        return [name, shareSchema('in' in part ? { ...(value as Json), title: undefined } : value, schemas)]
+      if (Array.isArray(value))
+        return [name, value.map((one) => (isObject(one) ? shareSchemas(one, schemas) : one))]
+      return [name, isObject(value) ? shareSchemas(value, schemas) : value]
+    }),
+  )
+}
+
+function shareSchema(schema: unknown, schemas: Map<string, Json>): unknown {
+  if (Array.isArray(schema)) return schema.map((one) => shareSchema(one, schemas))
+  if (!isObject(schema)) return schema
+  const { title, 'x-messages': _ours, ...rest } = schema
+  const inner = Object.fromEntries(
+    Object.entries(rest).map(([name, value]) => [name, shareSchema(value, schemas)]),
+  )
+  if (typeof title !== 'string')
+    return title === undefined ? inner : { ...inner, title: shareSchema(title, schemas) }
+  const known = schemas.get(title)
+  if (known && JSON.stringify(known) !== JSON.stringify(inner))
+    throw new Error(`Two schemas are called ${title}; give one of them another title.`)
+  schemas.set(title, inner)
+  return { $ref: `#/components/schemas/${title}` }
+}
+
+function showExample(operation: Json, example: Example | undefined): void {
+  for (const [status, response] of Object.entries(operation['responses'] as Record<string, Json>)) {
+    if (response['description'] === 'Default Response') response['description'] = done[status] ?? 'Done.'
+    const content = (response['content'] as Record<string, Json> | undefined)?.['application/json']
+    if (content && example && String(example.status) === status) content['example'] = example.answer
+  }
+  const body = (operation['requestBody'] as { content?: Record<string, Json> } | undefined)?.content
+  const sent = body?.['application/json']
+  if (sent && example?.body !== undefined) sent['example'] = example.body
+}
+
+const done: Readonly<Record<string, string>> = {
+  200: 'Done.',
+  201: 'Made.',
+  202: 'Begun; it ends by itself.',
+  503: 'Not now.',
+}
+
+/**
+ * A route's own refusals stand under their status, with whatever else that status may mean there; the rest is told by
+ * class. Routes that may say the same share the response.
+ */
+function tellErrors(operation: Json, { own, kind }: RouteErrors, responses: Map<string, Json>): void {
+  const told = operation['responses'] as Record<string, Json>
+  const common = [...refusedByKind[kind], ...(kind === 'open' ? [] : failed)]
+  const tell = (status: string, shared: string, errors: readonly ToldRefusal[]) => {
+    const response = errorResponse(errors)
+    const isOther = (name: string) =>
+      responses.has(name) && JSON.stringify(responses.get(name)) !== JSON.stringify(response)
+    // Two areas may say one code in words of their own.
+    const name = isOther(shared) ? `${(operation['tags'] as string[])[0]}.${shared}` : shared
+    if (isOther(name)) throw new Error(`${name} is said in two ways; say it in one.`)
+    responses.set(name, response)
+    told[status] = { $ref: `#/components/responses/${name}` }
+  }
+  for (const status of [...new Set(own.map((one) => one.status))].sort()) {
+    const errors = new Map(
+      [...own, ...common].filter((one) => one.status === status).map((one) => [one.code, one]),
+    )
+    const sorted = [...errors.keys()].sort()
+    tell(
+      String(status),
+      sorted.join('.'),
+      sorted.map((code) => errors.get(code)!),
+    )
+  }
+  tell('4XX', `refused.${kind}`, refusedByKind[kind])
+  if (kind !== 'open') tell('5XX', 'failed', failed)
+}
+
+function errorResponse(errors: readonly ToldRefusal[]): Json {
+  const codes = errors.map(({ code }) => code)
+  const these = {
+    type: 'object',
+    properties: { error: { type: 'object', properties: { code: { type: 'string', enum: codes } } } },
+  }
+  return {
+    description: errors.map(({ code, message }) => `\`${code}\`: ${message}`).join(' '),
+    content: { 'application/json': { schema: { allOf: [{ $ref: '#/components/schemas/Error' }, these] } } },
+  }
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function sorted(parts: ReadonlyMap<string, Json>): Json {
+  return Object.fromEntries([...parts].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
