@@ -31,10 +31,12 @@ export const db: Command = {
   summary: 'Look after the database: queue, inbox, keys',
   usage: `rankledger db status [--json]           what waits, what is overdue, what failed
 rankledger db alarms [--json]           what only a person can put right
-rankledger db clear-alarm KIND SUBJECT  after it was put right
+rankledger db clear-alarm KIND SUBJECT [--json]
+                                        after it was put right
 rankledger db jobs [--json]             jobs that ran out of attempts
-rankledger db retry-job JOB_ID          give such a job its attempts back
-rankledger db discard-job JOB_ID        or take it out of the queue for good
+rankledger db retry-job JOB_ID [--json] give such a job its attempts back
+rankledger db discard-job JOB_ID [--json]
+                                        or take it out of the queue for good
 rankledger db unknown [--json]          charges and refunds without a clear answer
 rankledger db webhooks [--json]         notifications that had no effect so far
 rankledger db grants --role ROLE [--apply] [--json]
@@ -67,10 +69,10 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
     const [first, second] = positionals
     if (verb === 'status') return withFoundation('db', (app) => status(app, values.json))
     if (verb === 'alarms') return withFoundation('db', (app) => alarms(app, values.json))
-    if (verb === 'clear-alarm') return withFoundation('db', (app) => clear(app, first!, second!))
+    if (verb === 'clear-alarm') return withFoundation('db', (app) => clear(app, first!, second!, values.json))
     if (verb === 'jobs') return withFoundation('db', (app) => jobs(app, values.json))
-    if (verb === 'retry-job') return withFoundation('db', (app) => retryJob(app, first!))
-    if (verb === 'discard-job') return withFoundation('db', (app) => discardJob(app, first!))
+    if (verb === 'retry-job') return withFoundation('db', (app) => retryJob(app, first!, values.json))
+    if (verb === 'discard-job') return withFoundation('db', (app) => discardJob(app, first!, values.json))
     if (verb === 'unknown') return withFoundation('db', (app) => unknown(app, values.json))
     if (verb === 'webhooks') return withFoundation('db', (app) => webhooks(app, values.json))
     if (verb === 'grants') return withFoundation('db', (app) => grants(app, values))
@@ -172,10 +174,11 @@ async function alarms(app: Foundation, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function clear(app: Foundation, kind: string, subject: string): Promise<number> {
+async function clear(app: Foundation, kind: string, subject: string, asJson: boolean): Promise<number> {
   if (!(await clearAlarm(app.billing.db, kind, subject)))
     throw new CommandFailed('No such alarm is raised; `rankledger db alarms` lists them.')
-  print(`${kind} ${subject} is cleared. If its cause is still there, it is raised again.`)
+  if (asJson) printJson({ kind, subject, outcome: 'cleared' })
+  else print(`${kind} ${subject} is cleared. If its cause is still there, it is raised again.`)
   return 0
 }
 
@@ -193,17 +196,19 @@ async function jobs(app: Foundation, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function retryJob(app: Foundation, id: string): Promise<number> {
+async function retryJob(app: Foundation, id: string, asJson: boolean): Promise<number> {
   if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
   if (!(await reviveDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
-  print(`Job ${id} is back in the queue.`)
+  if (asJson) printJson({ job_id: id, outcome: 'queued' })
+  else print(`Job ${id} is back in the queue.`)
   return 0
 }
 
-async function discardJob(app: Foundation, id: string): Promise<number> {
+async function discardJob(app: Foundation, id: string, asJson: boolean): Promise<number> {
   if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
   if (!(await discardDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
-  print(`Job ${id} is discarded.`)
+  if (asJson) printJson({ job_id: id, outcome: 'discarded' })
+  else print(`Job ${id} is discarded.`)
   return 0
 }
 

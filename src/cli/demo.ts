@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, loadConfig } from '../config.ts'
 import { type ApiClient, openApiClient } from './api-client.ts'
-import { type Command, CommandFailed, parseOnlyFlags, print, withFoundation } from './command.ts'
+import { type Command, CommandFailed, parseOnlyFlags, print, printJson, withFoundation } from './command.ts'
 import { demoBatch } from './demo-batch.ts'
 import { demoBilling, demoSteps } from './demo-billing.ts'
 import { openProgress } from './progress.ts'
 
 export const demo: Command = {
   summary: 'Fill a running sandbox with a believable year',
-  usage: `rankledger demo [--billing] [--batch]
+  usage: `rankledger demo [--billing] [--batch] [--json]
 
 --billing lets fifty customers live through a year against the running service, by its own API and its movable clock: trials,
 declines, retries, refunds, cancellations, new cards. The service's clock is a year further afterwards.
@@ -20,23 +20,27 @@ Without either, both. Sandbox mode only.`,
     const { values } = parseOnlyFlags(args, {
       billing: { type: 'boolean', default: false },
       batch: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
     })
     const config = loadConfig()
     if (config.mode === 'live')
       throw new CommandFailed('The demo makes up customers and moves the clock; it refuses MODE=live.')
     const both = !values.billing && !values.batch
-    if (values.billing || both) await billingYear(config)
-    if (values.batch || both) await batchHistory()
+    const billing = values.billing || both ? await billingYear(config) : undefined
+    if (!values.json) for (const line of billing ?? []) print(line)
+    const batch = values.batch || both ? await batchHistory() : undefined
+    if (values.json) printJson({ ...(billing && { billing }), ...(batch && { batch }) })
+    else if (batch) tellBatch(batch)
     return 0
   },
 }
 
-async function billingYear(config: Config): Promise<void> {
+async function billingYear(config: Config): Promise<string[]> {
   const client = await openClient(config)
   const progress = openProgress('Steps of a year', demoSteps)
   const year = await demoBilling(client, tokenFile(config), (done, note) => progress.show(done, note))
   progress.end()
-  for (const line of year) print(line)
+  return year
 }
 
 async function openClient(config: Config): Promise<ApiClient> {
@@ -65,22 +69,29 @@ function readToken(config: Config): string | undefined {
   }
 }
 
-async function batchHistory(): Promise<void> {
+async function batchHistory(): Promise<BatchDemo> {
+  let made: BatchDemo | undefined
   await withFoundation('demo', async (app) => {
     let progress: ReturnType<typeof openProgress> | undefined
-    const made = await demoBatch(app.batch, {
+    made = await demoBatch(app.batch, {
       onProgress: (done, of) => {
         progress ??= openProgress('Batch history', of)
         progress.show(done)
       },
     })
     progress?.end()
-    print('')
-    print(
-      `Workspace ${made.workspace}: ${made.keywords} keywords, ${made.ranks} ranks, ${made.volumes} volume observations.`,
-    )
-    print('Next:')
-    for (const line of made.next) print(`  ${line}`)
     return 0
   })
+  return made!
 }
+
+function tellBatch(made: BatchDemo): void {
+  print('')
+  print(
+    `Workspace ${made.workspace}: ${made.keywords} keywords, ${made.ranks} ranks, ${made.volumes} volume observations.`,
+  )
+  print('Next:')
+  for (const line of made.next) print(`  ${line}`)
+}
+
+type BatchDemo = Awaited<ReturnType<typeof demoBatch>>

@@ -21,12 +21,12 @@ import {
 
 export const model: Command = {
   summary: 'Retire, activate, verify or score a model',
-  usage: `rankledger model retire MODEL_ID
-rankledger model activate MODEL_ID       put it to use in place of the active one
-rankledger model verify MODEL_ID         train it again and compare the bytes
-rankledger model score --workspace ID    how well the active model would have done on this workspace's history
-  [--svg FILE]                           with a reliability diagram
-  [--json]
+  usage: `rankledger model retire MODEL_ID [--json]
+rankledger model activate MODEL_ID [--json]         put it to use in place of the active one
+rankledger model verify MODEL_ID [--json]           train it again and compare the bytes
+rankledger model score --workspace ID [--svg FILE] [--json]
+                                                    how well the active model would have done on this workspace's
+                                                    history, with a reliability diagram
 
 verify exits 0 if the bytes are the same, 1 if they differ, 6 if the rank history up to the model's last day is no
 longer what it was trained on, and says what changed. activate exits 4 if the stored artifact is corrupt.`,

@@ -1,22 +1,24 @@
 import { writeFile } from 'node:fs/promises'
 import { openReadiness } from '../platform/http/readiness.ts'
 import { buildServer } from '../server.ts'
-import { type Command, parseFlags, print, UsageError, withApp } from './command.ts'
+import { type Command, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
 
 export const openapi: Command = {
   summary: 'Write the OpenAPI document of this release',
-  usage: `rankledger openapi FILE
+  usage: `rankledger openapi FILE [--json]
 
 The same document that /openapi.json answers; the repository keeps a copy, and a test fails while it differs.`,
 
   async run(args) {
-    const [file, ...more] = parseFlags(args, {}).positionals
+    const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
+    const [file, ...more] = positionals
     if (file === undefined || more.length > 0) throw new UsageError('Name the file to write.')
     return withApp('openapi', async (app) => {
       const http = await buildServer(app, openReadiness())
       await writeFile(file, `${printed(http.swagger())}\n`)
       await http.close()
-      print(`${file} is written.`)
+      if (values.json) printJson({ file, outcome: 'written' })
+      else print(`${file} is written.`)
       return 0
     })
   },

@@ -10,12 +10,13 @@ import { type Command, CommandFailed, parseOnlyFlags, UsageError, underGuard } f
 
 export const sandbox: Command = {
   summary: 'Run the sandbox payment provider on its own',
-  usage: `rankledger sandbox [--as PROVIDER] [--port N] [--webhook-url URL] [--host ADDRESS]
+  usage: `rankledger sandbox [--as PROVIDER] [--port N] [--webhook-url URL] [--host ADDRESS] [--json]
 
 Listens on --port, by default SANDBOX_PORT, and keeps its book in the database. Point the service to it with PROVIDER_BASE_URL. Its
 notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webhook. It listens on this machine only, unless
 --host names another address. It is opened by PROVIDER_SECRET_KEY, if that is set, and by the key in its database, which
-every process of the same database finds by itself. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.`,
+every process of the same database finds by itself. What it
+says is lines of JSON, with --json or without. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.`,
 
   async run(args) {
     const { values } = parseOnlyFlags(args, {
@@ -23,6 +24,7 @@ every process of the same database finds by itself. --as has it speak another pr
       port: { type: 'string' },
       'webhook-url': { type: 'string' },
       host: { type: 'string', default: '127.0.0.1' },
+      json: { type: 'boolean', default: false },
     })
     const wire = wires.find(({ name }) => name === values.as)
     if (!wire) throw new UsageError(`--as takes one of ${wires.map(({ name }) => name).join(', ')}.`)

@@ -18,10 +18,11 @@ import { stopIfAsked } from './stop-if-asked.ts'
 
 export const serve: Command = {
   summary: 'Answer the API, and work jobs too',
-  usage: `rankledger serve [--no-worker] [--charging-stopped]
+  usage: `rankledger serve [--no-worker] [--charging-stopped] [--json]
 
 Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leaves the jobs to \`rankledger work\`.
---charging-stopped (or CHARGING=stopped) stops charging before anything else, as for a restored database.`,
+--charging-stopped (or CHARGING=stopped) stops charging before anything else, as for a restored database.
+With --json it says nothing but lines of JSON: the log, and no banner.`,
 
   async run(args) {
     // Bodies and answers of megabytes are garbage once they are sent. Left to itself the heap triples before it is swept.
@@ -29,6 +30,7 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
     const { values } = parseOnlyFlags(args, {
       'no-worker': { type: 'boolean', default: false },
       'charging-stopped': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
     })
     const startedAt = performance.now()
     const config = loadConfig()
@@ -42,7 +44,12 @@ Runs until SIGINT or SIGTERM, then finishes what is under way. --no-worker leave
       if (!app) return 0
       try {
         await stopIfAsked(app, values['charging-stopped'])
-        return await serveApp(app, { withWorker: !values['no-worker'], startedAt, stopSignal })
+        return await serveApp(app, {
+          withWorker: !values['no-worker'],
+          withBanner: !values.json,
+          startedAt,
+          stopSignal,
+        })
       } finally {
         await app.close()
       }
@@ -54,9 +61,10 @@ async function serveApp(
   app: App,
   {
     withWorker,
+    withBanner,
     startedAt,
     stopSignal,
-  }: { withWorker: boolean; startedAt: number; stopSignal: Promise<string> },
+  }: { withWorker: boolean; withBanner: boolean; startedAt: number; stopSignal: Promise<string> },
 ): Promise<number> {
   const token = await bootstrapToken(app)
   if (app.config.mode === 'sandbox') await seedPlans(app.billing)
@@ -75,7 +83,7 @@ async function serveApp(
     worker: withWorker,
     ms: Math.round(performance.now() - startedAt),
   })
-  if (app.config.mode === 'sandbox') showOnce(banner(url, app, token, withWorker))
+  if (withBanner && app.config.mode === 'sandbox') showOnce(banner(url, app, token, withWorker))
 
   const signal = await stopSignal
   const stoppingAt = performance.now()

@@ -27,10 +27,10 @@ import {
 export const token: Command = {
   summary: 'Create, list, rotate and revoke access tokens',
   usage: `rankledger token create --scope SCOPE … [--workspace ID|*] [--account ID|*] [--name TEXT] [--expires P90D|never] [--json]
-rankledger token create --print-only      make a token for BOOTSTRAP_TOKEN, store nothing
+rankledger token create --print-only [--json]      make a token for BOOTSTRAP_TOKEN, store nothing
 rankledger token list [--json]
 rankledger token rotate TOKEN_ID [--overlap PT24H] [--expires P90D|never] [--json]
-rankledger token revoke TOKEN_ID
+rankledger token revoke TOKEN_ID [--json]
 
 Scopes: ${scopes.join(' ')}. admin is for all workspaces and accounts, never for one.
 A token is shown once, when it is made. With MODE=live it expires after a year unless --expires says otherwise.
@@ -59,7 +59,7 @@ async function create(args: string[]): Promise<number> {
   })
   const made = makeToken()
   if (values['print-only']) {
-    showOnce(made)
+    show(made, values.json)
     return 0
   }
   const wanted = readScopes(values.scope)
@@ -159,11 +159,12 @@ async function rotate(args: string[]): Promise<number> {
 }
 
 async function revoke(args: string[]): Promise<number> {
-  const { positionals } = parseFlags(args, {})
+  const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })
   const id = readId(positionals)
   return withFoundation('token', async (app) => {
     if (!(await revokeToken(app.pool, id, app.clock()))) throw noSuch(id)
-    print(`Token ${id} is revoked; every process refuses it within 5 seconds.`)
+    if (values.json) printJson({ token_id: id, outcome: 'revoked' })
+    else print(`Token ${id} is revoked; every process refuses it within 5 seconds.`)
     return 0
   })
 }

@@ -11,14 +11,17 @@ import { stopIfAsked } from './stop-if-asked.ts'
 
 export const work: Command = {
   summary: 'Work jobs without answering the API',
-  usage: `rankledger work [--charging-stopped]
+  usage: `rankledger work [--charging-stopped] [--json]
 
-Runs until SIGINT or SIGTERM, then finishes the jobs in hand. Run as many as you like against one database. With
+Runs until SIGINT or SIGTERM, then finishes the jobs in hand. What it says is lines of JSON, with --json or without. Run as many as you like against one database. With
 METRICS_PORT set, /healthz, /readyz and /metrics answer there.
 --charging-stopped (or CHARGING=stopped) stops charging before anything else, as for a restored database.`,
 
   async run(args) {
-    const { values } = parseOnlyFlags(args, { 'charging-stopped': { type: 'boolean', default: false } })
+    const { values } = parseOnlyFlags(args, {
+      'charging-stopped': { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+    })
     const startedAt = performance.now()
     const config = loadConfig()
     const stopSignal = untilAskedToStop()

@@ -26,7 +26,8 @@ test('an alarm is raised once, counted when it repeats, shown everywhere, and go
   expect((await run('alarms')).output).toMatch(/amount_differs +pay_1 +2 .*Look at the provider/)
   expect(await metrics()).toContain('rankledger_alarms{kind="amount_differs"} 1')
 
-  expect((await run('clear-alarm', 'amount_differs', 'pay_1')).code).toBe(0)
+  const cleared = await run('clear-alarm', 'amount_differs', 'pay_1', '--json')
+  expect(JSON.parse(cleared.output)).toMatchObject({ kind: 'amount_differs', outcome: 'cleared' })
   expect((await run('clear-alarm', 'amount_differs', 'pay_1')).code).toBe(1)
   expect((await run('clear-alarm', 'amount_differs')).code).toBe(2)
   expect((await run('alarms')).output).toBe('No alarm is raised.\n')

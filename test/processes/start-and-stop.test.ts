@@ -167,9 +167,9 @@ test('a command uses the database of a running service, and starts its own when 
   expect(JSON.parse(listed.output).tokens).toHaveLength(2)
   expect(listed.output).not.toContain(made.token)
   // Whoever found a leaked token has the whole of it; it is revoked by its id, and not printed again.
-  const revoked = await runCommand(['token', 'revoke', made.token], environment)
+  const revoked = await runCommand(['token', 'revoke', made.token, '--json'], environment)
   expect(revoked.code).toBe(0)
-  expect(revoked.output).toContain(made.token_id)
+  expect(JSON.parse(revoked.output)).toEqual({ token_id: made.token_id, outcome: 'revoked' })
   expect(revoked.output).not.toContain(made.token)
   const again = await runCommand(['token', 'revoke', `${made.token.slice(0, -1)}!`], environment)
   expect(again.code).toBe(1)

@@ -6,6 +6,9 @@ import { plantedBugs } from './planted-bugs.ts'
 import { runSeed } from './run-seed.ts'
 import { openStage, type Stage } from './stage.ts'
 
+/** What the campaign's seeds told, so that each need be told only once more. */
+const told = new Map<number, string>()
+
 test('in runs full of deaths, lost answers and races no invariant breaks, and every kind of trouble came', async ({
   signal,
 }) => {
@@ -13,6 +16,7 @@ test('in runs full of deaths, lost answers and races no invariant breaks, and ev
     from: 1,
     seeds: enoughSeeds,
     mostFailures: 3,
+    onSeed: ({ seed, hash }) => told.set(seed, hash),
     signal,
   })
   expect(campaign.failures.map((failure) => describeFailure(failure, 15))).toEqual([])
@@ -30,14 +34,15 @@ beforeAll(async () => {
 afterAll(() => stage.close())
 
 test.each([3, 22, 30, 47])('seed %i tells the same story every time', async (seed) => {
-  const first = await runSeed(stage, seed)
+  const first = told.get(seed) ?? (await runSeed(stage, seed)).hash
   const second = await runSeed(stage, seed)
-  expect(second.hash).toBe(first.hash)
-  expect(first.operations).toBeGreaterThan(20)
+  expect(second.hash).toBe(first)
+  expect(second.operations).toBeGreaterThan(20)
 })
 
 test('different seeds tell different stories', async () => {
-  expect((await runSeed(stage, 1)).hash).not.toBe((await runSeed(stage, 2)).hash)
+  for (const seed of [1, 2]) if (!told.has(seed)) told.set(seed, (await runSeed(stage, seed)).hash)
+  expect(new Set(told.values()).size).toBe(told.size)
 })
 
 test('at least fifty mistakes are there to be planted, each of them once', () => {
