@@ -11,15 +11,28 @@ export type OnceKey = {
   readonly fingerprint: Buffer
 }
 
-/** What a request recorded: the work it began, and the thing with which its answer is erased. */
-export type Begun = { readonly intent: string; readonly subject: string }
+/** What a request recorded: the kind of work it began, the row that stands for it, and the thing with which its answer is erased. */
+export type Intent = { readonly kind: string; readonly id: string; readonly subject: string }
+
+/** What work came to: `pending` is decided later, by somebody who does not wait. A "no" is a refusal that is thrown. */
+export type Finished<R> = { readonly state: 'done' | 'pending'; readonly result: R }
+
+/**
+ * A request whose retries are safe, in two steps. `begin` records the intent in the transaction that claims the key.
+ * `finish` does or continues what is recorded, and may run any number of times. What `begin` returns beyond an intent is
+ * the memory of the process that began: whoever continues has the intent alone, so all of it is optional.
+ */
+export type OnceRequest<T, I extends Intent, R> = {
+  begin(tx: Tx<T>): Promise<I>
+  finish(intent: I): Promise<Finished<R>>
+}
 
 export type Answer = { readonly status: number; readonly body: Buffer }
 
-export type KeyClaim =
-  | { kind: 'first'; intent: string }
+export type KeyClaim<I extends Intent> =
+  | { kind: 'first'; intent: I }
   /** The process of the first request died, or it answered 202: go on with the recorded work. */
-  | { kind: 'continue'; intent: string }
+  | { kind: 'continue'; intent: Intent }
   | { kind: 'replay'; answer: Answer }
 
 export type IdempotencyTables = {
@@ -77,14 +90,14 @@ function sorted(value: unknown): unknown {
  * Claims a key and records its intent in the caller's transaction: both are there, or neither. The unique key makes a
  * parallel twin wait here until the first commits, and then sees its lease.
  */
-export async function once<T extends IdempotencyTables>(
+export async function once<T extends IdempotencyTables, I extends Intent>(
   tx: Tx<T>,
   vault: Vault,
   use: OnceKey,
   now: Date,
   leaseMs: number,
-  recordIntent: () => Promise<Begun>,
-): Promise<KeyClaim> {
+  recordIntent: () => Promise<I>,
+): Promise<KeyClaim<I>> {
   // A key that is old enough to be forgotten is as good as new.
   const claimed = await sql`
     insert into platform.idempotency_key as k (scope, key, fingerprint, intent, leased_until, created_at)
@@ -95,9 +108,9 @@ export async function once<T extends IdempotencyTables>(
     where k.created_at < ${oldest(now)}
     returning 1`.execute(tx)
   if (claimed.rows.length === 1) {
-    const { intent, subject } = await recordIntent()
+    const intent = await recordIntent()
     await sql`
-      update platform.idempotency_key set intent = ${intent}, subject = ${subject}
+      update platform.idempotency_key set intent = ${textOf(intent)}, subject = ${intent.subject}
       where scope = ${use.scope} and key = ${use.key}`.execute(tx)
     return { kind: 'first', intent }
   }
@@ -109,7 +122,7 @@ async function repeat<T extends IdempotencyTables>(
   vault: Vault,
   use: OnceKey,
   leaseMs: number,
-): Promise<KeyClaim> {
+): Promise<KeyClaim<never>> {
   const found = await sql<{
     fingerprint: Buffer
     intent: string
@@ -131,7 +144,17 @@ async function repeat<T extends IdempotencyTables>(
   await sql`
     update platform.idempotency_key set leased_until = ${leaseEnd(leaseMs)}
     where scope = ${use.scope} and key = ${use.key}`.execute(tx)
-  return { kind: 'continue', intent: row.intent }
+  return { kind: 'continue', intent: intentOf(row.intent, row.subject) }
+}
+
+/** How a key remembers its intent. */
+function textOf({ kind, id }: Intent): string {
+  return `${kind} ${id}`
+}
+
+function intentOf(text: string, subject: string): Intent {
+  const [kind, id] = text.split(' ')
+  return { kind: kind!, id: id!, subject }
 }
 
 function openAnswer(
@@ -180,10 +203,10 @@ export async function keepAnswer<T extends IdempotencyTables>(
   db: Db<T>,
   vault: Vault,
   use: OnceKey,
-  intent: string,
+  intent: Intent,
   answer: Answer,
 ): Promise<Kept> {
-  const mine = sql`k.scope = ${use.scope} and k.key = ${use.key} and k.intent = ${intent} and k.status is null`
+  const mine = sql`k.scope = ${use.scope} and k.key = ${use.key} and k.intent = ${textOf(intent)} and k.status is null`
   const final = () => sql`
     status = ${answer.status}, leased_until = null,
     sealed = case when k.erased then null else ${vault.seal(answer.body.toString('utf8'), placeOf(use))}::bytea end`
@@ -214,11 +237,11 @@ async function overtaken<T extends IdempotencyTables>(
   db: Db<T>,
   vault: Vault,
   use: OnceKey,
-  intent: string,
+  intent: Intent,
 ): Promise<Kept> {
   const found = await sql<{ status: number | null; sealed: Buffer | null; subject: string }>`
     select status, sealed, subject from platform.idempotency_key
-    where scope = ${use.scope} and key = ${use.key} and intent = ${intent}`.execute(db)
+    where scope = ${use.scope} and key = ${use.key} and intent = ${textOf(intent)}`.execute(db)
   const row = found.rows[0]
   if (!row || row.status === null) return { kind: 'own' }
   if (row.sealed === null) return { kind: 'erased', subject: row.subject }
@@ -229,11 +252,11 @@ async function overtaken<T extends IdempotencyTables>(
 export async function endLease<T extends IdempotencyTables>(
   db: Db<T>,
   use: OnceKey,
-  intent: string,
+  intent: Intent,
 ): Promise<void> {
   await sql`
     update platform.idempotency_key set leased_until = null
-    where scope = ${use.scope} and key = ${use.key} and intent = ${intent}`.execute(db)
+    where scope = ${use.scope} and key = ${use.key} and intent = ${textOf(intent)}`.execute(db)
 }
 
 /**

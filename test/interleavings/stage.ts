@@ -2,10 +2,11 @@ import pg from 'pg'
 import { saveAccount } from '../../src/billing/accounts/save-account.ts'
 import type { BillingApp } from '../../src/billing/app.ts'
 import { runDue } from '../../src/billing/due.ts'
-import { type Subscribed, type SubscribeRequest, subscribing } from '../../src/billing/lifecycle/subscribe.ts'
+import { type SubscribeRequest, subscribe } from '../../src/billing/lifecycle/subscribe.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
 import type { Provider } from '../../src/billing/providers/port.ts'
 import { billingRoutes } from '../../src/billing/routes.ts'
+import type { Subscription } from '../../src/billing/subscriptions/subscription.ts'
 import type { BillingTables } from '../../src/billing/tables.ts'
 import { openInbox } from '../../src/billing/webhooks/inbox-rows.ts'
 import { openAccess, scopes } from '../../src/platform/access/access.ts'
@@ -15,6 +16,7 @@ import { insertToken } from '../../src/platform/access/token-rows.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { openDb, openPool } from '../../src/platform/database/db.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
+import type { Finished } from '../../src/platform/idempotency.ts'
 import { billingOn, onlyProvider } from '../billing/scripted-billing.ts'
 import { scriptedProvider } from '../billing/scripted-provider.ts'
 import type { Sides } from './run-order.ts'
@@ -57,6 +59,9 @@ export type Stage = {
   close(): Promise<void>
 }
 
+/** Paid, or in doubt. */
+export type Subscribed = Finished<Subscription>
+
 export type Begun = {
   readonly subscriptionId: string
   readonly invoiceId: string
@@ -88,8 +93,9 @@ export async function openStage(url: string): Promise<Stage> {
   const newAccount = () => `acct_${++accounts}`
 
   async function beginSubscription(accountId: string, by = app): Promise<Begun> {
-    const { begin, finish } = subscribing(by, requestOf(accountId))
-    const { intent: paymentId } = await by.db.transaction().execute(begin)
+    const { begin, finish } = subscribe(by, requestOf(accountId))
+    const intent = await by.db.transaction().execute(begin)
+    const { id: paymentId } = intent
     const { rows } = await pool.query(
       'select subscription_id, invoice_id, provider_reference from billing.payment where id = $1',
       [paymentId],
@@ -99,7 +105,7 @@ export async function openStage(url: string): Promise<Stage> {
       invoiceId: rows[0].invoice_id,
       paymentId,
       reference: rows[0].provider_reference,
-      finish: () => finish(paymentId),
+      finish: () => finish(intent),
     }
   }
 
@@ -158,9 +164,8 @@ export async function openStage(url: string): Promise<Stage> {
     },
     beginSubscription,
     async subscribeBy(by, accountId) {
-      const { begin, finish } = subscribing(by, requestOf(accountId))
-      const { intent } = await by.db.transaction().execute(begin)
-      return finish(intent)
+      const { begin, finish } = subscribe(by, requestOf(accountId))
+      return finish(await by.db.transaction().execute(begin))
     },
     async subscribe(accountId) {
       const begun = await beginSubscription(accountId)

@@ -7,6 +7,7 @@ import { openDb } from '../../src/platform/database/db.ts'
 import { answerOnce } from '../../src/platform/http/answer-once.ts'
 import { success } from '../../src/platform/http/answers.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
+import type { Finished } from '../../src/platform/idempotency.ts'
 import { type IdempotencyTables, readKey } from '../../src/platform/idempotency.ts'
 import { Refusal } from '../../src/platform/refusal.ts'
 import { openVault } from '../../src/platform/vault/vault.ts'
@@ -17,7 +18,8 @@ type Tables = IdempotencyTables & { 'public.deed': { id: string; times: number }
 let world: World
 let http: Http
 /** What finishing a deed does, by name; a test sets it. */
-const outcomes = new Map<string, (times: number) => Promise<{ status: number; data: unknown }>>()
+type Made = { id: string; made: number }
+const outcomes = new Map<string, (times: number) => Promise<Finished<Made>>>()
 let now = new Date('2026-03-01T00:00:00Z')
 const vault = openVault([{ version: 1, key: Buffer.alloc(32, 2) }])
 
@@ -50,23 +52,26 @@ beforeAll(async () => {
         { db, now, leaseMs: 400, vault, fingerprintKey: Buffer.alloc(32, 1) },
         request,
         reply,
-        async (tx) => {
-          const id = `deed_${name}_${randomBytes(4).toString('hex')}`
-          if (name === 'refused') throw new Refusal('conflict', 'not_now', 'Not now.')
-          await sql`insert into public.deed (id) values (${id})`.execute(tx)
-          if (name === 'cut at its commit') {
-            const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tx)
-            await world.query('select pg_terminate_backend($1, 5000)', [rows[0]!.pid])
-          }
-          return { intent: id, subject: id }
+        {
+          async begin(tx) {
+            const id = `deed_${name}_${randomBytes(4).toString('hex')}`
+            if (name === 'refused') throw new Refusal('conflict', 'not_now', 'Not now.')
+            await sql`insert into public.deed (id) values (${id})`.execute(tx)
+            if (name === 'cut at its commit') {
+              const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tx)
+              await world.query('select pg_terminate_backend($1, 5000)', [rows[0]!.pid])
+            }
+            return { kind: 'deed', id, subject: id }
+          },
+          async finish({ id }) {
+            const made = await sql<{
+              times: number
+            }>`update public.deed set times = times + 1 where id = ${id} returning times`.execute(db)
+            const times = made.rows[0]!.times
+            return (await outcomes.get(name)?.(times)) ?? { state: 'done', result: { id, made: times } }
+          },
         },
-        async (id) => {
-          const made = await sql<{
-            times: number
-          }>`update public.deed set times = times + 1 where id = ${id} returning times`.execute(db)
-          const times = made.rows[0]!.times
-          return (await outcomes.get(name)?.(times)) ?? { status: 201, data: { id, made: times } }
-        },
+        { done: 201, pending: 202, view: (made) => made },
       )
     },
   )
@@ -130,7 +135,7 @@ test('the key belongs to the token’s binding: another tenant may use the same 
 test('of 50 parallel twins one does the deed; the others get its answer or are told to wait', async () => {
   outcomes.set('crowd', async () => {
     await sleep(100)
-    return { status: 201, data: { id: 'x', made: 1 } }
+    return { state: 'done', result: { id: 'x', made: 1 } }
   })
   const answers = await Promise.all(Array.from({ length: 50 }, () => deed('crowd', 'k4')))
   const done = answers.filter(({ status }) => status === 201)
@@ -168,7 +173,10 @@ test('a refusal that settles nothing frees the key', async () => {
 })
 
 test('a 202 is asked again until the work settles, and the final answer is kept', async () => {
-  outcomes.set('slow', async (times) => ({ status: times < 3 ? 202 : 201, data: { id: 'x', made: times } }))
+  outcomes.set('slow', async (times) => ({
+    state: times < 3 ? 'pending' : 'done',
+    result: { id: 'x', made: times },
+  }))
   expect((await deed('slow', 'k8')).status).toBe(202)
   expect((await deed('slow', 'k8')).status).toBe(202)
   const final = await deed('slow', 'k8')
@@ -178,7 +186,7 @@ test('a 202 is asked again until the work settles, and the final answer is kept'
 
 test('after a 202 a refusal is final too, and kept to the byte', async () => {
   outcomes.set('promised', async (times) => {
-    if (times === 1) return { status: 202, data: { id: 'x', made: times } }
+    if (times === 1) return { state: 'pending', result: { id: 'x', made: times } }
     throw new Refusal('provider_refused', 'provider_error', 'No.')
   })
   expect((await deed('promised', 'k12')).status).toBe(202)
@@ -209,7 +217,7 @@ test('whoever comes late with a refusal leaves a key alone that has begun someth
 test('a fault is never frozen: the repeat goes on with the recorded deed', async () => {
   outcomes.set('fault', async (times) => {
     if (times === 1) throw new TypeError('bug')
-    return { status: 201, data: { id: 'x', made: times } }
+    return { state: 'done', result: { id: 'x', made: times } }
   })
   expect((await deed('fault', 'k9')).status).toBe(500)
   expect(await deed('fault', 'k9')).toMatchObject({ status: 201, json: { data: { made: 2 } } })
@@ -219,7 +227,7 @@ test('while the database is away a deed that had begun is never called undone', 
   const gone = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
   outcomes.set('cut', async (times) => {
     if (times <= 2) throw gone
-    return { status: 201, data: { id: 'x', made: times } }
+    return { state: 'done', result: { id: 'x', made: times } }
   })
   const unknown = { status: 500, json: { error: { code: 'internal_error', type: 'OutcomeUnknown' } } }
   expect(await deed('cut', 'k-cut')).toMatchObject(unknown)
@@ -238,9 +246,9 @@ test('when the first process died, the repeat is told to wait until its lease en
   outcomes.set('dead', (times) =>
     times === 1
       ? new Promise((resolve) => {
-          release = () => resolve({ status: 201, data: { id: 'late', made: 1 } })
+          release = () => resolve({ state: 'done', result: { id: 'late', made: 1 } })
         })
-      : Promise.resolve({ status: 201, data: { id: 'x', made: times } }),
+      : Promise.resolve({ state: 'done', result: { id: 'x', made: times } }),
   )
   const hanging = deed('dead', 'k10')
   await expect

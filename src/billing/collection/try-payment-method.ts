@@ -1,3 +1,4 @@
+import type { Finished } from '../../platform/idempotency.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
@@ -24,18 +25,16 @@ import { openAttempt } from './open-attempt.ts'
 import { resolveOpenPayment } from './resolve-open-payments.ts'
 import { settlePayments } from './settle-payments.ts'
 
-export type CardUsed = { readonly settled: boolean; readonly subscription: Subscription }
-
 /**
  * Puts an offered card to use: on a trial for its end, on a running subscription in place of the old one, on a past due
  * one by charging what is owed with it first. Safe to repeat; a card that was turned down is refused for its reason.
  */
-export async function useCard(app: BillingApp, methodId: string): Promise<CardUsed> {
+export async function useCard(app: BillingApp, methodId: string): Promise<Finished<Subscription>> {
   await answerWithin(app.terms.answerWithinMs, () => advanceCard(app, methodId))
   const method = (await findMethod(app.db, methodId))!
   if (method.state === 'dropped') throw chargeRefusal(method.failure)
-  const subscription = await getSubscription(app.db, method.subscriptionId)
-  return { settled: method.state === 'kept', subscription }
+  const result = await getSubscription(app.db, method.subscriptionId)
+  return { state: method.state === 'kept' ? 'done' : 'pending', result }
 }
 
 /** Goes on with cards whose request is gone. */

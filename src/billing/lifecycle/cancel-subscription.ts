@@ -4,6 +4,7 @@ import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
+import { aboutSubscription, type MoneyRequest, type SubscriptionIntent } from '../money-request.ts'
 import { refuse } from '../refusals.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { cancelVerdict, type Subscription } from '../subscriptions/subscription.ts'
@@ -17,8 +18,18 @@ export type CancelRequest = {
   readonly mayTouch: (accountId: string) => boolean
 }
 
+export function cancelSubscription(
+  app: BillingApp,
+  request: CancelRequest,
+): MoneyRequest<SubscriptionIntent<'cancel'>, Subscription> {
+  return {
+    begin: async (tx) => aboutSubscription('cancel', await beginCancel(app, tx, request)),
+    finish: async ({ id }) => ({ state: 'done', result: await finishCancel(app, id) }),
+  }
+}
+
 /** Cancels under the lock that a renewal takes too: whichever commits first decides. */
-export async function beginCancel(app: BillingApp, tx: BillingTx, request: CancelRequest): Promise<string> {
+async function beginCancel(app: BillingApp, tx: BillingTx, request: CancelRequest): Promise<string> {
   const now = app.clock()
   const subscription = await lockSubscription(tx, request.subscriptionId)
   if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
@@ -68,7 +79,7 @@ async function voidOwed(tx: BillingTx, subscription: Subscription, now: Date): P
 }
 
 /** Looks once for charges that were in doubt, so that money found is on its way back before the caller is answered. */
-export async function finishCancel(app: BillingApp, subscriptionId: string): Promise<Subscription> {
+async function finishCancel(app: BillingApp, subscriptionId: string): Promise<Subscription> {
   const inDoubt = await app.db
     .selectFrom('billing.payment as p')
     .innerJoin('billing.invoice as i', 'i.id', 'p.invoice_id')

@@ -1,7 +1,9 @@
 import { newId } from '../../platform/id.ts'
+import type { Intent } from '../../platform/idempotency.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { useCard } from '../collection/try-payment-method.ts'
+import type { MoneyRequest } from '../money-request.ts'
 import { type GivenMethod, insertMethod } from '../payments/payment-method-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { refuse } from '../refusals.ts'
@@ -16,12 +18,23 @@ export type MethodRequest = {
   readonly mayTouch: (accountId: string) => boolean
 }
 
-/** Records the offer of another card. It is put to use in `finishMethodChange`, after this commits. */
-export async function beginMethodChange(
+/** Puts another card to use; what is past due is charged to it first, which may take its time to be decided. */
+export function changePaymentMethod(
   app: BillingApp,
-  tx: BillingTx,
   request: MethodRequest,
-): Promise<string> {
+): MoneyRequest<Intent & { readonly kind: 'card' }, Subscription> {
+  return {
+    begin: async (tx) => ({
+      kind: 'card',
+      id: await recordOffer(app, tx, request),
+      subject: request.subscriptionId,
+    }),
+    finish: ({ id }) => useCard(app, id),
+  }
+}
+
+/** Records the offer of another card. It is put to use after this commits. */
+async function recordOffer(app: BillingApp, tx: BillingTx, request: MethodRequest): Promise<string> {
   const now = app.clock()
   const subscription = await lockSubscription(tx, request.subscriptionId)
   if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
@@ -45,13 +58,4 @@ export async function beginMethodChange(
   const action = 'subscription.change_payment_method'
   await insertAudit(tx, { at: now, actor: request.actor, action, accountId, target: subscriptionId })
   return methodId
-}
-
-/** 200 once the card is in use, 202 while the charge that decides it is in doubt. */
-export async function finishMethodChange(
-  app: BillingApp,
-  methodId: string,
-): Promise<{ status: 200 | 202; subscription: Subscription }> {
-  const { settled, subscription } = await useCard(app, methodId)
-  return { status: settled ? 200 : 202, subscription }
 }

@@ -3,18 +3,31 @@ import { ensureAccount } from '../accounts/account-rows.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { aboutSubscription, type MoneyRequest, type SubscriptionIntent } from '../money-request.ts'
 import { findPlan } from '../plans/plan-rows.ts'
 import { refuse } from '../refusals.ts'
 import { trialEnd } from '../subscriptions/period.ts'
-import { insertSubscription } from '../subscriptions/subscription-rows.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import { getSubscription, insertSubscription } from '../subscriptions/subscription-rows.ts'
 
 export type TrialRequest = { readonly accountId: string; readonly planId: string; readonly actor: Actor }
 
+/** Grants the one trial of an account. All of it is done where it begins. */
+export function grantTrial(
+  app: BillingApp,
+  request: TrialRequest,
+): MoneyRequest<SubscriptionIntent<'trial'>, Subscription> {
+  return {
+    begin: async (tx) => aboutSubscription('trial', await grant(app, tx, request)),
+    finish: async ({ id }) => ({ state: 'done', result: await getSubscription(app.db, id) }),
+  }
+}
+
 /**
- * Grants the one trial of an account. The grant is a row keyed by the account that nothing deletes; a refusal further
+ * The grant is a row keyed by the account that nothing deletes; a refusal further
  * down takes the whole transaction back, and with it the grant.
  */
-export async function grantTrial(app: BillingApp, tx: BillingTx, request: TrialRequest): Promise<string> {
+async function grant(app: BillingApp, tx: BillingTx, request: TrialRequest): Promise<string> {
   const now = app.clock()
   const { accountId, planId } = request
   const subscriptionId = newId('sub_', now)

@@ -5,7 +5,6 @@ import { envelope, nullable, page, success } from '../../platform/http/answers.t
 import { AccountId, noteOf, PlanId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { isId } from '../../platform/id.ts'
-import type { Begun } from '../../platform/idempotency.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import { ContactBody, requireZone, TimeZone } from '../accounts/account.ts'
@@ -18,16 +17,16 @@ import type { GivenMethod } from '../payments/payment-method-rows.ts'
 import { refuse } from '../refusals.ts'
 import { listUpcoming } from '../subscriptions/list-upcoming.ts'
 import { type Subscription, subscriptionStatuses } from '../subscriptions/subscription.ts'
-import { findSubscription, getSubscription, listSubscriptions } from '../subscriptions/subscription-rows.ts'
+import { findSubscription, listSubscriptions } from '../subscriptions/subscription-rows.ts'
 import { SubscriptionView, subscriptionView } from '../subscriptions/subscription-view.ts'
 import { readTimeline } from '../subscriptions/timeline.ts'
 import { ownedBy, tenantOf } from '../tenancy.ts'
-import { beginCancel, finishCancel } from './cancel-subscription.ts'
-import { beginMethodChange, finishMethodChange } from './change-payment-method.ts'
+import { cancelSubscription } from './cancel-subscription.ts'
+import { changePaymentMethod } from './change-payment-method.ts'
 import { eraseAccount } from './erase-account.ts'
 import { grantTrial } from './grant-trial.ts'
 import { resumeSubscription } from './resume-subscription.ts'
-import { subscribing } from './subscribe.ts'
+import { subscribe } from './subscribe.ts'
 
 const key = Type.String({ minLength: 1, maxLength: 300, pattern: '^[\\x21-\\x7e]+$' })
 
@@ -52,6 +51,8 @@ export function subscriptionRoutes(http: Http, app: BillingApp): void {
 /** The five requests that change a subscription, each safe to repeat under its Idempotency-Key. */
 function askingRoutes(http: Http, app: BillingApp): void {
   const Answer = success(SubscriptionView)
+  const once = () => onceContext(app)
+  const view = subscriptionView
   const config = { access: 'billing:write', once: true } as const
 
   http.post(
@@ -79,18 +80,15 @@ function askingRoutes(http: Http, app: BillingApp): void {
     async (request, reply) => {
       const { body } = request
       requireZone(body.timezone)
-      const { begin, finish } = subscribing(app, {
+      const asked = {
         accountId: body.account_id,
         planId: body.plan_id,
         method: givenMethod(body.payment_method),
         timeZone: body.timezone,
         contact: body.customer,
         actor: request.principal.tokenId,
-      })
-      await answerOnce(onceContext(app), request, reply, begin, async (intent) => {
-        const { status, subscription } = await finish(intent)
-        return { status, data: subscriptionView(subscription) }
-      })
+      }
+      await answerOnce(once(), request, reply, subscribe(app, asked), { done: 201, pending: 202, view })
     },
   )
 
@@ -114,14 +112,8 @@ function askingRoutes(http: Http, app: BillingApp): void {
     },
     async (request, reply) => {
       const { account_id: accountId, plan_id: planId } = request.body
-      const actor = request.principal.tokenId
-      await answerOnce(
-        onceContext(app),
-        request,
-        reply,
-        async (tx) => itself(await grantTrial(app, tx, { accountId, planId, actor })),
-        async (intent) => ({ status: 201, data: subscriptionView(await getSubscription(app.db, intent)) }),
-      )
+      const asked = { accountId, planId, actor: request.principal.tokenId }
+      await answerOnce(once(), request, reply, grantTrial(app, asked), { done: 201, view })
     },
   )
 
@@ -143,16 +135,8 @@ function askingRoutes(http: Http, app: BillingApp): void {
     },
     async (request, reply) => {
       const { subscription_id, reason } = request.body
-      await answerOnce(
-        onceContext(app),
-        request,
-        reply,
-        async (tx) => {
-          const asked = { ...target(request.principal, subscription_id), note: reason ?? null }
-          return itself(await beginCancel(app, tx, asked))
-        },
-        async (intent) => ({ status: 200, data: subscriptionView(await finishCancel(app, intent)) }),
-      )
+      const asked = { ...target(request.principal, subscription_id), note: reason ?? null }
+      await answerOnce(once(), request, reply, cancelSubscription(app, asked), { done: 200, view })
     },
   )
 
@@ -170,14 +154,8 @@ function askingRoutes(http: Http, app: BillingApp): void {
       },
     },
     async (request, reply) => {
-      await answerOnce(
-        onceContext(app),
-        request,
-        reply,
-        async (tx) =>
-          itself(await resumeSubscription(app, tx, target(request.principal, request.body.subscription_id))),
-        async (intent) => ({ status: 200, data: subscriptionView(await getSubscription(app.db, intent)) }),
-      )
+      const asked = target(request.principal, request.body.subscription_id)
+      await answerOnce(once(), request, reply, resumeSubscription(app, asked), { done: 200, view })
     },
   )
 
@@ -199,27 +177,14 @@ function askingRoutes(http: Http, app: BillingApp): void {
     },
     async (request, reply) => {
       const { subscription_id, payment_method } = request.body
-      const method = givenMethod(payment_method)
-      await answerOnce(
-        onceContext(app),
-        request,
-        reply,
-        async (tx) => {
-          const asked = { ...target(request.principal, subscription_id), method }
-          return { intent: await beginMethodChange(app, tx, asked), subject: subscription_id }
-        },
-        async (intent) => {
-          const { status, subscription } = await finishMethodChange(app, intent)
-          return { status, data: subscriptionView(subscription) }
-        },
-      )
+      const asked = { ...target(request.principal, subscription_id), method: givenMethod(payment_method) }
+      await answerOnce(once(), request, reply, changePaymentMethod(app, asked), {
+        done: 200,
+        pending: 202,
+        view,
+      })
     },
   )
-}
-
-/** Work that is known by the subscription it is about. */
-function itself(subscriptionId: string): Begun {
-  return { intent: subscriptionId, subject: subscriptionId }
 }
 
 function givenMethod(body: Static<typeof MethodBody>): GivenMethod {
@@ -228,9 +193,8 @@ function givenMethod(body: Static<typeof MethodBody>): GivenMethod {
     : { authKey: body.auth_key, customerKey: body.customer_key }
 }
 
-/** Which subscription is meant and who asks; an id of the wrong shape is one that does not exist. */
+/** Which subscription is meant, and who asks. */
 function target(principal: Principal, subscriptionId: string) {
-  if (!isId('sub_', subscriptionId)) throw refuse('subscription_not_found')
   return {
     subscriptionId,
     actor: principal.tokenId,

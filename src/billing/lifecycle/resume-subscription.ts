@@ -1,9 +1,10 @@
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { aboutSubscription, type MoneyRequest, type SubscriptionIntent } from '../money-request.ts'
 import { refuse } from '../refusals.ts'
-import { statusAfterResume } from '../subscriptions/subscription.ts'
-import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+import { type Subscription, statusAfterResume } from '../subscriptions/subscription.ts'
+import { getSubscription, lockSubscription } from '../subscriptions/subscription-rows.ts'
 
 export type ResumeRequest = {
   readonly subscriptionId: string
@@ -11,12 +12,18 @@ export type ResumeRequest = {
   readonly mayTouch: (accountId: string) => boolean
 }
 
-/** Takes a cancellation back, as long as it has not been carried out. */
-export async function resumeSubscription(
+/** Takes a cancellation back, as long as it has not been carried out. All of it is done where it begins. */
+export function resumeSubscription(
   app: BillingApp,
-  tx: BillingTx,
   request: ResumeRequest,
-): Promise<string> {
+): MoneyRequest<SubscriptionIntent<'resume'>, Subscription> {
+  return {
+    begin: async (tx) => aboutSubscription('resume', await resume(app, tx, request)),
+    finish: async ({ id }) => ({ state: 'done', result: await getSubscription(app.db, id) }),
+  }
+}
+
+async function resume(app: BillingApp, tx: BillingTx, request: ResumeRequest): Promise<string> {
   const now = app.clock()
   const subscription = await lockSubscription(tx, request.subscriptionId)
   if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')

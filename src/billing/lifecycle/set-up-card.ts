@@ -1,26 +1,41 @@
 import { newId } from '../../platform/id.ts'
-import type { Begun } from '../../platform/idempotency.ts'
+import type { Intent } from '../../platform/idempotency.ts'
 import { ensureAccount, findContact } from '../accounts/account-rows.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
+import type { MoneyRequest } from '../money-request.ts'
 import type { GivenMethod } from '../payments/payment-method-rows.ts'
 import { getSetup, insertSetup, isCustomerOf, keepCustomerKey } from '../payments/setup-rows.ts'
 import type { SetUpOutcome } from '../providers/port.ts'
 import { refuse } from '../refusals.ts'
 
+/** Prepares the collecting of a card. It moves no money, and has the shape of what does. */
+export function setUpCard(
+  app: BillingApp,
+  asked: { accountId: string; actor: Actor },
+): MoneyRequest<Intent & { readonly kind: 'setup' }, SetUp> {
+  return {
+    begin: async (tx) => {
+      const setupId = await beginSetup(app, tx, asked)
+      return { kind: 'setup', id: setupId, subject: setupId }
+    },
+    finish: async ({ id }) => ({ state: 'done', result: await finishSetup(app, id) }),
+  }
+}
+
 /** Records that an account is about to hand over a card. The provider is asked in `finishSetup`, after this commits. */
-export async function beginSetup(
+async function beginSetup(
   app: BillingApp,
   tx: BillingTx,
   { accountId, actor }: { accountId: string; actor: Actor },
-): Promise<Begun> {
+): Promise<string> {
   const now = app.clock()
   const setupId = newId('setup_', now)
   await ensureAccount(tx, accountId, app.terms.timeZone, now)
   await insertSetup(tx, { setupId, accountId, provider: app.providers.forNew.name, now })
   await insertAudit(tx, { at: now, actor, action: 'account.set_up_card', accountId, target: setupId })
-  return { intent: setupId, subject: setupId }
+  return setupId
 }
 
 export type SetUp = {
@@ -31,7 +46,7 @@ export type SetUp = {
 }
 
 /** Asks the provider to prepare the collecting, and keeps under which name it knows this account. Moves no money. */
-export async function finishSetup(app: BillingApp, setupId: string): Promise<SetUp> {
+async function finishSetup(app: BillingApp, setupId: string): Promise<SetUp> {
   const { accountId, provider, customerKey } = await getSetup(app.db, setupId)
   const contact = await findContact(app.db, app.vault, accountId)
   let outcome: SetUpOutcome = { kind: 'unknown' }

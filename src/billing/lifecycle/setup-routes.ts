@@ -6,7 +6,7 @@ import type { Http } from '../../platform/http/http.ts'
 import type { BillingApp } from '../app.ts'
 import { onceContext } from '../once-context.ts'
 import { refuse } from '../refusals.ts'
-import { beginSetup, finishSetup } from './set-up-card.ts'
+import { setUpCard } from './set-up-card.ts'
 
 const SetupView = Type.Object(
   {
@@ -35,16 +35,10 @@ export function setupRoutes(http: Http, app: BillingApp): void {
     },
     async (request, reply) => {
       const asked = { accountId: request.body.account_id, actor: request.principal.tokenId }
-      await answerOnce(
-        onceContext(app),
-        request,
-        reply,
-        (tx) => beginSetup(app, tx, asked),
-        async (intent) => {
-          const { setupId, provider, client } = await finishSetup(app, intent)
-          return { status: 201, data: { setup_id: setupId, provider, client } }
-        },
-      )
+      await answerOnce(onceContext(app), request, reply, setUpCard(app, asked), {
+        done: 201,
+        view: ({ setupId, provider, client }) => ({ setup_id: setupId, provider, client }),
+      })
     },
   )
 }

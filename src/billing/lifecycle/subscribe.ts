@@ -1,5 +1,5 @@
 import { newId } from '../../platform/id.ts'
-import type { Begun } from '../../platform/idempotency.ts'
+import type { Finished, Intent } from '../../platform/idempotency.ts'
 import {
   type Contact,
   ensureAccount,
@@ -16,6 +16,7 @@ import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { settlePayments } from '../collection/settle-payments.ts'
 import { useCard } from '../collection/try-payment-method.ts'
 import { eventInsert, type NewEvent } from '../events/event-rows.ts'
+import type { MoneyRequest } from '../money-request.ts'
 import { chargeOrLook } from '../payments/charge-payment.ts'
 import type { Attempt } from '../payments/payment.ts'
 import {
@@ -43,24 +44,27 @@ export type SubscribeRequest = {
   readonly actor: Actor
 }
 
-export type Subscribed = { readonly status: 201 | 202; readonly subscription: Subscription }
+/** A first charge, or the card of a trial that has none. */
+export type SubscribeIntent =
+  | (Intent & {
+      readonly kind: 'first_charge'
+      /** Only the request that wrote the attempt holds its lease and may send it without asking. */
+      readonly attempt?: Attempt
+    })
+  | (Intent & { readonly kind: 'trial_card' })
 
-/**
- * Starts a recurring subscription. `begin` writes the intent, in the transaction that claims the caller's key; `finish`
- * takes the money, and continues whatever an earlier request left behind.
- */
-export function subscribing(app: BillingApp, request: SubscribeRequest) {
-  // Only the request that wrote the attempt holds its lease and may send it without asking.
-  let own: Attempt | undefined
+/** Starts a recurring subscription: writes the intent, takes the money, and continues what an earlier request left behind. */
+export function subscribe(
+  app: BillingApp,
+  request: SubscribeRequest,
+): MoneyRequest<SubscribeIntent, Subscription> {
   return {
-    async begin(tx: BillingTx): Promise<Begun> {
-      const { attempt, ...begun } = await beginSubscription(app, tx, request)
-      own = attempt
-      return begun
-    },
-    finish(intent: string): Promise<Subscribed> {
-      return intent.startsWith('pm_') ? finishTrialCard(app, intent) : finishFirstCharge(app, intent, own)
-    },
+    begin: (tx) => beginSubscription(app, tx, request),
+    finish: (intent) =>
+      intent.kind === 'trial_card'
+        ? // Its first charge comes when the trial ends.
+          useCard(app, intent.id)
+        : finishFirstCharge(app, intent.id, intent.attempt),
   }
 }
 
@@ -68,7 +72,7 @@ async function beginSubscription(
   app: BillingApp,
   tx: BillingTx,
   request: SubscribeRequest,
-): Promise<Begun & { attempt: Attempt | undefined }> {
+): Promise<SubscribeIntent> {
   const now = app.clock()
   const plan = await getOfferedPlan(app, tx, request.planId)
   await requireOwnCustomer(app, tx, request.accountId, request.method)
@@ -96,7 +100,7 @@ async function beginSubscription(
   if (!started) {
     await insertMethod(tx, app, given)
     await insertAudit(tx, audit)
-    return { intent: given.methodId, subject: subscriptionId, attempt: undefined }
+    return { kind: 'trial_card', id: given.methodId, subject: subscriptionId }
   }
 
   const method = sealMethod(app, given)
@@ -106,7 +110,7 @@ async function beginSubscription(
     auditStatement(audit),
     eventInsert(now, [createdEvent(started)]),
   ])
-  return { intent: attempt!.paymentId, subject: subscriptionId, attempt }
+  return { kind: 'first_charge', id: attempt!.paymentId, subject: subscriptionId, attempt: attempt! }
 }
 
 function auditOf({ accountId, actor }: SubscribeRequest, subscriptionId: string, now: Date): NewAudit {
@@ -178,21 +182,21 @@ async function noteRequest(
   }
 }
 
-/** Takes the first period's money: 201 if paid, 202 while nobody knows, a refusal otherwise. */
+/** Takes the first period's money: done once it is paid, pending while nobody knows, a refusal otherwise. */
 async function finishFirstCharge(
   app: BillingApp,
   paymentId: string,
   own: Attempt | undefined,
-): Promise<Subscribed> {
+): Promise<Finished<Subscription>> {
   await answerWithin(app.terms.answerWithinMs, () =>
     own ? chargeFirst(app, own) : resolveOpenPayment(app, paymentId),
   )
   const { payment, subscription } = await getCharged(app.db, paymentId)
   if (payment.status === 'failed') throw chargeRefusal(payment.code)
-  if (payment.status !== 'succeeded') return { status: 202, subscription }
+  if (payment.status !== 'succeeded') return { state: 'pending', result: subscription }
   // Canceled while its charge was in doubt: the money is on its way back, and nothing was started.
   if (payment.unmatched) throw refuse('already_canceled')
-  return { status: 201, subscription }
+  return { state: 'done', result: subscription }
 }
 
 async function chargeFirst(app: BillingApp, attempt: Attempt): Promise<void> {
@@ -201,10 +205,4 @@ async function chargeFirst(app: BillingApp, attempt: Attempt): Promise<void> {
   const outcome =
     answer.kind === 'not_sent' ? ({ kind: 'failed', code: 'provider_unavailable' } as const) : answer
   await settlePayments(app, [{ attempt, outcome, fresh: true }])
-}
-
-/** A trial without a card gets one; its first charge comes when the trial ends. */
-async function finishTrialCard(app: BillingApp, methodId: string): Promise<Subscribed> {
-  const { settled, subscription } = await useCard(app, methodId)
-  return { status: settled ? 201 : 202, subscription }
 }

@@ -6,16 +6,14 @@ import { noteOf } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { isId } from '../../platform/id.ts'
 import { renderInstant } from '../../platform/time.ts'
-import { answerWithin } from '../answer-within.ts'
 import type { BillingApp } from '../app.ts'
 import { toJson } from '../money.ts'
 import { onceContext } from '../once-context.ts'
 import { refuse } from '../refusals.ts'
 import { ownedBy } from '../tenancy.ts'
 import { type Refund, refundReasons } from './refund.ts'
+import { refundInvoice } from './refund-invoice.ts'
 import { findRefund } from './refund-rows.ts'
-import { requestRefund } from './request-refund.ts'
-import { sendRefundInTurn } from './send-refund.ts'
 
 const RefundView = Type.Object(
   {
@@ -69,24 +67,19 @@ export function refundRoutes(http: Http, app: BillingApp): void {
     async (request, reply) => {
       const { invoice_id, amount, reason, note } = request.body
       const { principal } = request
-      await answerOnce(
-        onceContext(app),
-        request,
-        reply,
-        async (tx) => {
-          if (!isId('inv_', invoice_id)) throw refuse('invoice_not_found')
-          const refundId = await requestRefund(app, tx, {
-            invoiceId: invoice_id,
-            amount,
-            reason: reason ?? null,
-            note: note ?? null,
-            actor: principal.tokenId,
-            mayTouch: (accountId) => mayTouch(principal.account, accountId),
-          })
-          return { intent: refundId, subject: refundId }
-        },
-        (refundId) => finishRefund(app, refundId),
-      )
+      const asked = {
+        invoiceId: invoice_id,
+        amount,
+        reason: reason ?? null,
+        note: note ?? null,
+        actor: principal.tokenId,
+        mayTouch: (accountId: string) => mayTouch(principal.account, accountId),
+      }
+      await answerOnce(onceContext(app), request, reply, refundInvoice(app, asked), {
+        done: 200,
+        pending: 202,
+        view: viewOf,
+      })
     },
   )
 
@@ -109,27 +102,6 @@ export function refundRoutes(http: Http, app: BillingApp): void {
       return envelope(viewOf(ownedBy(request.principal, found, () => refuse('refund_not_found'))))
     },
   )
-}
-
-/** Sends a recorded refund and answers with what came of it; 202 while the provider has not answered. */
-async function finishRefund(app: BillingApp, refundId: string): Promise<{ status: number; data: unknown }> {
-  await answerWithin(app.terms.answerWithinMs, (signal) => sendRefundInTurn(app, refundId, signal))
-  const refund = (await findRefund(app.db, refundId))!
-  if (refund.status === 'failed') throw refusalOf(refund)
-  return { status: refund.status === 'succeeded' ? 200 : 202, data: viewOf(refund) }
-}
-
-function refusalOf(refund: Refund) {
-  switch (refund.code) {
-    case 'payment_disputed':
-      return refuse('payment_disputed')
-    case 'provider_unavailable':
-      return refuse('provider_unavailable', { headers: { 'retry-after': '5' } })
-    case 'never_arrived':
-      return refuse('provider_error')
-    default:
-      return refuse('refund_declined')
-  }
 }
 
 function viewOf(refund: Refund) {

@@ -4,12 +4,13 @@ import type { Db, Tx } from '../database/db.ts'
 import {
   type Answer,
   answerErased,
-  type Begun,
   endLease,
   type IdempotencyTables,
+  type Intent,
   type Kept,
   keepAnswer,
   type OnceKey,
+  type OnceRequest,
   once,
   onceKeyOf,
   readKey,
@@ -30,36 +31,41 @@ export type OnceContext<T> = {
   fingerprintKey: Buffer
 }
 
-/**
- * A route whose retries are safe. `begin` records the intent in the transaction that claims the key, `finish` does or
- * continues the recorded work and may run any number of times. What is answered first is kept to the byte.
- */
-export async function answerOnce<T extends IdempotencyTables>(
+/** How a route tells what a request came to. `pending` without a status of its own is told as done. */
+export type Told<R> = {
+  readonly done: number
+  readonly pending?: number
+  readonly view: (result: R) => unknown
+}
+
+/** Answers a request whose retries are safe. What is answered first is kept to the byte. */
+export async function answerOnce<T extends IdempotencyTables, I extends Intent, R>(
   context: OnceContext<T>,
   request: FastifyRequest,
   reply: FastifyReply,
-  begin: (tx: Tx<T>) => Promise<Begun>,
-  finish: (intent: string) => Promise<{ status: number; data: unknown }>,
+  asked: OnceRequest<T, I, R>,
+  told: Told<R>,
 ): Promise<never> {
   const key = readKey(request.headers['idempotency-key'])
   // From here on the intent may be there, whatever becomes of the connection that commits it.
   let begun = false
-  const beginKnowingly = async (tx: Tx<T>) => {
-    const recorded = await begin(tx)
+  const begin = async (tx: Tx<T>) => {
+    const recorded = await asked.begin(tx)
     begun = true
     return recorded
   }
   let committed = false
-  const finishCommitted = (intent: string) => {
+  const finish = async (intent: I): Promise<Ready> => {
     committed = true
-    return finish(intent)
+    const { state, result } = await asked.finish(intent)
+    return { status: state === 'done' ? told.done : (told.pending ?? told.done), data: told.view(result) }
   }
   const use: OnceKey | undefined =
     key === undefined ? undefined : onceKeyOf(context.fingerprintKey, scopeOf(request), key, request.body)
   try {
-    if (use) return await answerUnderKey(context, use, request, reply, beginKnowingly, finishCommitted)
-    const { intent } = await context.db.transaction().execute(beginKnowingly)
-    const { status, data } = await finishCommitted(intent)
+    if (use) return await answerUnderKey(context, use, request, reply, begin, finish)
+    const intent = await context.db.transaction().execute(begin)
+    const { status, data } = await finish(intent)
     return sent(reply.code(status).send(envelope(data)))
   } catch (error) {
     // A commit that the server refused is no doubt: nothing is there.
@@ -68,17 +74,19 @@ export async function answerOnce<T extends IdempotencyTables>(
   }
 }
 
+type Ready = { readonly status: number; readonly data: unknown }
+
 function unknownIfAway(error: unknown): unknown {
   return isDatabaseUnavailable(error) ? new OutcomeUnknown({ cause: error }) : error
 }
 
-async function answerUnderKey<T extends IdempotencyTables>(
+async function answerUnderKey<T extends IdempotencyTables, I extends Intent>(
   context: OnceContext<T>,
   use: OnceKey,
   request: FastifyRequest,
   reply: FastifyReply,
-  begin: (tx: Tx<T>) => Promise<Begun>,
-  finish: (intent: string) => Promise<{ status: number; data: unknown }>,
+  begin: (tx: Tx<T>) => Promise<I>,
+  finish: (intent: I) => Promise<Ready>,
 ): Promise<never> {
   const claim = await context.db
     .transaction()
@@ -87,7 +95,8 @@ async function answerUnderKey<T extends IdempotencyTables>(
     reply.header('idempotent-replayed', 'true')
     return sent(sendBytes(reply, claim.answer))
   }
-  const { intent } = claim
+  // Whoever continues knows what was recorded, and no more; see OnceRequest.
+  const intent = claim.intent as I
   const { answer, kept } = await finishOnce(context, use, intent, request, reply, () => finish(intent)).catch(
     async (error) => {
       // Nobody knows what was done; the recorded work stays, and the next repeat goes on with it.
@@ -105,10 +114,10 @@ async function answerUnderKey<T extends IdempotencyTables>(
 async function finishOnce<T extends IdempotencyTables>(
   { db, vault }: OnceContext<T>,
   use: OnceKey,
-  intent: string,
+  intent: Intent,
   request: FastifyRequest,
   reply: FastifyReply,
-  finish: () => Promise<{ status: number; data: unknown }>,
+  finish: () => Promise<Ready>,
 ): Promise<{ answer: Answer; kept: Kept }> {
   const answer = await finish().then(
     ({ status, data }) => ({

@@ -1,5 +1,4 @@
 import { resolveOpenPayment } from '../../../src/billing/collection/resolve-open-payments.ts'
-import { finishMethodChange } from '../../../src/billing/lifecycle/change-payment-method.ts'
 import { eraseAccount } from '../../../src/billing/lifecycle/erase-account.ts'
 import { endSubscription } from '../../../src/billing/subscriptions/end-subscription.ts'
 import { onlyProvider } from '../../billing/scripted-billing.ts'
@@ -61,18 +60,18 @@ export const eraseCard: Pair = {
   async open(stage) {
     const accountId = stage.newAccount()
     const { subscriptionId } = await stage.subscribe(accountId)
-    const methodId = await beginCardChange(stage.app, subscriptionId)
+    const finishCardChange = await beginCardChange(stage.app, subscriptionId)
     const now = stage.app.clock()
     await stage.app.db
       .transaction()
       .execute((tx) => endSubscription(tx, subscriptionId, { code: 'requested', at: now, now }))
     return {
       accountId,
-      A: (actor) => finishMethodChange(actor.app, methodId),
+      A: (actor) => finishCardChange(actor.app),
       B: (actor) => erase(actor, accountId),
       check: (run, facts) => {
-        const [changed, erased] = endsOf<{ status: number } | string>(run, (value) =>
-          typeof value === 'string' ? value : String(value.status),
+        const [changed, erased] = endsOf<{ state: string } | string>(run, (value) =>
+          typeof value === 'string' ? value : value.state,
         )
         return [
           // Dropped by the erasure it has no reason of its own to tell.
@@ -99,11 +98,11 @@ export const eraseSubscribe: Pair = {
       A: (actor) => erase(actor, accountId),
       B: ({ app }) => stage.subscribeBy(app, accountId),
       check: (run, facts) => {
-        const [erased, subscribed] = endsOf<{ status: number } | string>(run, (value) =>
-          typeof value === 'string' ? value : String(value.status),
+        const [erased, subscribed] = endsOf<{ state: string } | string>(run, (value) =>
+          typeof value === 'string' ? value : value.state,
         )
         return [
-          ...unless(subscribed === '201', `the subscribe was answered ${subscribed}`),
+          ...unless(subscribed === 'done', `the subscribe was answered ${subscribed}`),
           ...unless(
             erased === 'erased' || erased === 'subscription_exists',
             `the erasure was answered ${erased}`,

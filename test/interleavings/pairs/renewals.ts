@@ -1,10 +1,7 @@
 import type { BillingApp } from '../../../src/billing/app.ts'
 import { retryDueInvoices } from '../../../src/billing/collection/retry-due-invoices.ts'
-import { beginCancel, finishCancel } from '../../../src/billing/lifecycle/cancel-subscription.ts'
-import {
-  beginMethodChange,
-  finishMethodChange,
-} from '../../../src/billing/lifecycle/change-payment-method.ts'
+import { cancelSubscription } from '../../../src/billing/lifecycle/cancel-subscription.ts'
+import { changePaymentMethod } from '../../../src/billing/lifecycle/change-payment-method.ts'
 import { renewDueSubscriptions } from '../../../src/billing/lifecycle/renew-due-subscriptions.ts'
 import type { Subscription } from '../../../src/billing/subscriptions/subscription.ts'
 import type { Facts } from '../invariants.ts'
@@ -24,18 +21,20 @@ const renew = ({ app }: Actor) => renewDueSubscriptions(app)
 
 export async function cancel({ app }: Actor, subscriptionId: string): Promise<Subscription> {
   const request = { subscriptionId, note: null, actor: 'test', mayTouch: () => true }
-  const intent = await app.db.transaction().execute((tx) => beginCancel(app, tx, request))
-  return finishCancel(app, intent)
+  const { begin, finish } = cancelSubscription(app, request)
+  return (await finish(await app.db.transaction().execute(begin))).result
 }
 
-export function beginCardChange(app: BillingApp, subscriptionId: string): Promise<string> {
+/** The intent is recorded; whoever finishes it may be another. */
+export async function beginCardChange(app: BillingApp, subscriptionId: string) {
   const method = { billingKey: newCard }
   const request = { subscriptionId, method, actor: 'test', mayTouch: () => true }
-  return app.db.transaction().execute((tx) => beginMethodChange(app, tx, request))
+  const intent = await app.db.transaction().execute(changePaymentMethod(app, request).begin)
+  return (by: BillingApp) => changePaymentMethod(by, request).finish(intent)
 }
 
 async function changeCard({ app }: Actor, subscriptionId: string) {
-  return finishMethodChange(app, await beginCardChange(app, subscriptionId))
+  return (await beginCardChange(app, subscriptionId))(app)
 }
 
 function chargesOf(facts: Facts): number {
@@ -94,12 +93,12 @@ export const renewCard: Pair = {
       A: renew,
       B: (actor) => changeCard(actor, subscriptionId),
       check: (run, facts) => {
-        const [, changed] = endsOf<number | { status: number }>(run, (value) =>
-          String(typeof value === 'number' ? value : value.status),
+        const [, changed] = endsOf<number | { state: string }>(run, (value) =>
+          String(typeof value === 'number' ? value : value.state),
         )
         // A sweep passes over what is locked; then the next one renews it.
         return [
-          ...unless(changed === '200', `the new card was answered ${changed}`),
+          ...unless(changed === 'done', `the new card was answered ${changed}`),
           ...unless(chargesOf(facts) === 2, `${chargesOf(facts)} charges for two periods`),
           ...newCardStays(facts),
         ]
@@ -123,11 +122,11 @@ export const retryCard: Pair = {
       A: ({ app }) => retryDueInvoices(app),
       B: (actor) => changeCard(actor, subscriptionId),
       check: (run, facts) => {
-        const [, changed] = endsOf<number | { status: number }>(run, (value) =>
-          String(typeof value === 'number' ? value : value.status),
+        const [, changed] = endsOf<number | { state: string }>(run, (value) =>
+          String(typeof value === 'number' ? value : value.state),
         )
         return [
-          ...unless(changed === '200' || changed === '202', `the new card was answered ${changed}`),
+          ...unless(changed === 'done' || changed === 'pending', `the new card was answered ${changed}`),
           ...unless(chargesOf(facts) === 2, `${chargesOf(facts)} charges for two periods`),
           ...unless(facts.subscriptions[0]!.status === 'active', `it is ${facts.subscriptions[0]!.status}`),
           ...newCardStays(facts),

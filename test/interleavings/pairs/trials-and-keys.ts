@@ -6,8 +6,9 @@ import { type Actor, card, type Stage } from '../stage.ts'
 
 const planId = 'starter-monthly'
 
-function grant({ app }: Actor, accountId: string): Promise<string> {
-  return app.db.transaction().execute((tx) => grantTrial(app, tx, { accountId, planId, actor: 'test' }))
+async function grant({ app }: Actor, accountId: string): Promise<string> {
+  const asked = grantTrial(app, { accountId, planId, actor: 'test' })
+  return (await app.db.transaction().execute(asked.begin)).id
 }
 
 export const trialTrial: Pair = {
@@ -40,15 +41,15 @@ export const trialSubscribe: Pair = {
       A: (actor) => grant(actor, accountId),
       B: ({ app }) => stage.subscribeBy(app, accountId),
       check: (run, facts) => {
-        const [trial, subscribed] = endsOf<string | { status: number }>(run, (value) =>
-          typeof value === 'string' ? 'granted' : String(value.status),
+        const [trial, subscribed] = endsOf<string | { state: string }>(run, (value) =>
+          typeof value === 'string' ? 'granted' : value.state,
         )
         const [only] = facts.subscriptions
         const charges = facts.provider.length
         const end = `trial ${trial}, subscribe ${subscribed}, ${only?.status}, ${charges} charges`
         if (trial === 'granted')
           return unless(
-            subscribed === '201' &&
+            subscribed === 'done' &&
               only!.status === 'trialing' &&
               only!.payment_method_id !== null &&
               charges === 0,
@@ -56,7 +57,7 @@ export const trialSubscribe: Pair = {
           )
         return unless(
           trial === 'subscription_exists' &&
-            subscribed === '201' &&
+            subscribed === 'done' &&
             only!.status === 'active' &&
             charges === 1 &&
             facts.grants === 0,
@@ -79,9 +80,9 @@ export const subscribeSubscribe: Pair = {
       A: subscribe,
       B: subscribe,
       check: (run, facts) => {
-        const ends = endsOf<{ status: number }>(run, ({ status }) => String(status))
+        const ends = endsOf<{ state: string }>(run, ({ state }) => state)
         return [
-          ...unless(ends.sort().join(' ') === '201 subscription_exists', `the two ended ${ends}`),
+          ...unless(ends.sort().join(' ') === 'done subscription_exists', `the two ended ${ends}`),
           ...unless(facts.provider.length === 1, `${facts.provider.length} charges`),
         ]
       },

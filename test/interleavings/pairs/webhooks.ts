@@ -1,9 +1,8 @@
-import type { Subscribed } from '../../../src/billing/lifecycle/subscribe.ts'
 import type { Subscription } from '../../../src/billing/subscriptions/subscription.ts'
 import { openInbox } from '../../../src/billing/webhooks/inbox-rows.ts'
 import { processWebhooks } from '../../../src/billing/webhooks/process-webhook.ts'
 import { answerOf, endsOf, type Pair, unless } from '../pair.ts'
-import { type Actor, webhookOf } from '../stage.ts'
+import { type Actor, type Subscribed, webhookOf } from '../stage.ts'
 import { committingLate } from '../stepper.ts'
 import { cancel } from './renewals.ts'
 
@@ -50,7 +49,7 @@ export const webhookApi: Pair = {
       B: ({ app }) => processWebhooks(app),
       check: (run, facts) => {
         const answer = answerOf<Subscribed>(run.results.A)
-        const told = 'refused' in answer ? answer.refused : answer.value.subscription.status
+        const told = 'refused' in answer ? answer.refused : answer.value.result.status
         return [
           ...unless(told === 'active', `the caller was told ${told}`),
           ...unless(facts.provider.length === 1, `${facts.provider.length} charges`),
