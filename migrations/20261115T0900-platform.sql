@@ -17,6 +17,22 @@ create table platform.token (
   check ('admin' <> all (scopes) or (workspace is not distinct from '*' and account is not distinct from '*'))
 );
 
+-- A browser signed in with a token: it may what the token may, and ends with it. Sessions follow real time.
+create table platform.session (
+  hash        bytea primary key,               -- sha256 of the cookie, which only the browser keeps
+  token_id    text not null references platform.token,
+  created_at  timestamptz not null default clock_timestamp(),
+  expires_at  timestamptz not null
+);
+create index session_age on platform.session (expires_at);
+
+-- A sign-in link that works once. The row goes when it is used.
+create table platform.sign_in_code (
+  hash        bytea primary key,
+  token_id    text not null references platform.token,
+  expires_at  timestamptz not null             -- real time
+);
+
 -- Who asked for what, and who read whose personal data. Append-only.
 create table platform.audit (
   id          bigint generated always as identity primary key,

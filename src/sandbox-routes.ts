@@ -86,6 +86,21 @@ export function sandboxRoutes(
     },
   )
 
+  http.get(
+    '/api/sandbox/provider/faults',
+    {
+      config: { access: 'admin' },
+      schema: {
+        operationId: 'getProviderFaults',
+        summary: 'How the sandbox provider misbehaves now',
+        tags: ['sandbox'],
+        errors: refuse.may('provider_unavailable'),
+        response: { 200: success(Type.Object({ faults: Faults })) },
+      },
+    },
+    async () => envelope({ faults: await ask<Faults>('GET', '/__sandbox/faults') }),
+  )
+
   http.post(
     '/api/sandbox/provider/faults',
     {

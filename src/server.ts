@@ -7,6 +7,8 @@ import type { App } from './app.ts'
 import { batchRoutes } from './batch/routes.ts'
 import { billingRoutes } from './billing/routes.ts'
 import { clockRoutes } from './clock-routes.ts'
+import { consoleRoutes } from './console-routes.ts'
+import { demoRoutes } from './demo-routes.ts'
 import { installationRoutes } from './installation-routes.ts'
 import { describeRoute, type Example, shareParts } from './platform/http/api-document.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
@@ -14,6 +16,7 @@ import type { Readiness } from './platform/http/readiness.ts'
 import { isLoopback } from './platform/loopback.ts'
 import { release } from './platform/release.ts'
 import { sandboxRoutes } from './sandbox-routes.ts'
+import { sessionRoutes } from './session-routes.ts'
 import { measure } from './vitals.ts'
 
 /** Builds the whole API on an app: both areas, health, metrics and docs. It does not listen yet. */
@@ -45,6 +48,8 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
   const wrongMethods = answerWrongMethods(http, { except: libraryRoutes })
   await mountDocs(http)
   healthRoutes(http, app, readiness)
+  sessionRoutes(http, app)
+  consoleRoutes(http)
   installationRoutes(http, app)
   batchRoutes(http, app.batch)
   await http.register(async (scope: Http) => {
@@ -57,6 +62,7 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
   })
   if (app.config.mode === 'sandbox') {
     clockRoutes(http, app)
+    demoRoutes(http, app)
     if (app.sandboxUrl && app.sandboxKey) {
       const { sandboxUrl: providerUrl, sandboxKey: key } = app
       sandboxRoutes(http, { providerUrl, key, timeZone: app.config.timeZone })

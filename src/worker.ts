@@ -5,8 +5,10 @@ import { batchJobs } from './batch/jobs.ts'
 import { openModelFiles } from './batch/models/model-files.ts'
 import { listDueTurns, runTurn, type Turn } from './billing/due.ts'
 import { billingJobs } from './billing/jobs.ts'
+import { rollUpDays } from './billing/summary/day-totals.ts'
 import { isMoving } from './move-clock.ts'
 import { forgetQuietBuckets } from './platform/access/rate-limit.ts'
+import { forgetOldSessions } from './platform/access/session-rows.ts'
 import { claimUnlogged } from './platform/alarm.ts'
 import { troubleOf } from './platform/database/database-errors.ts'
 import { openDb } from './platform/database/db.ts'
@@ -52,6 +54,8 @@ export function startWorker(app: App): Worker {
       everyMs: 60_000,
       run: async () => {
         await forgetQuietBuckets(app.pool)
+        await forgetOldSessions(app.pool)
+        await rollUpDays(app.billing)
         await forgetOldKeys(openDb(app.pool), app.clock())
         await forgetFreedJobs(app.pool)
       },

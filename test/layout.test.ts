@@ -21,6 +21,7 @@ const order: Readonly<Record<string, readonly string[]>> = {
     'lifecycle',
     'reconciliation',
     'webhooks',
+    'summary',
   ],
   batch: [
     'keywords',
@@ -34,6 +35,7 @@ const order: Readonly<Record<string, readonly string[]>> = {
     'training',
     'predictions',
     'scheduling',
+    'summary',
   ],
 }
 const schemas = ['platform', 'billing', 'batch', 'sandbox'] as const

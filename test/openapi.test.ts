@@ -37,7 +37,7 @@ test('the checked-in openapi.json is what the service answers; `npm run openapi`
 
 test('it is OpenAPI 3.1, and small enough to be read by machines of all kinds', async () => {
   expect((await served()) as { openapi: string }).toMatchObject({ openapi: expect.stringMatching(/^3\.1\./) })
-  expect(kept().length).toBeLessThan(150_000)
+  expect(kept().length).toBeLessThan(200_000)
 })
 
 test('every operation has an id of its own, an area, words, and says whether it asks for a token', async () => {
@@ -47,7 +47,7 @@ test('every operation has an id of its own, an area, words, and says whether it 
   for (const { name, path, operation } of operations) {
     expect([name, operation.tags?.length]).toEqual([name, 1])
     expect([name, operation.summary, operation.description]).not.toContain(undefined)
-    const withToken = path.startsWith('/api/') && !/webhook|hints/.test(path)
+    const withToken = path.startsWith('/api/') && !/webhook(\/|$)|hints|post \/api\/session/.test(name)
     expect([name, operation.security?.length]).toEqual([name, withToken ? 1 : 0])
     if (withToken)
       expect([name, Object.keys(operation.responses)]).toEqual([name, expect.arrayContaining(['4XX', '5XX'])])

@@ -340,6 +340,7 @@ async function billing(): Promise<void> {
     '',
     '`DELETE` erases contact data, card, reasons and notes; money and the trial stay. 409 while a subscription lives.',
   )
+  await show('GET', '/api/billing/accounts?q=acct_1')
   await show('GET', '/api/billing/accounts/acct_1')
   await show('PUT', '/api/billing/accounts/acct_1', {
     timezone: 'Europe/Berlin',
@@ -374,6 +375,13 @@ async function billing(): Promise<void> {
     '',
   )
   await show('POST', '/api/billing/webhook/sandbox', undefined, { raw, headers: signed(raw) })
+  say('What came is kept, with what became of it; scope `admin`.')
+  await show('GET', '/api/billing/webhooks?limit=1')
+  await show('POST', '/api/billing/webhooks/evt_none/replay')
+  examples['replayWebhook'] = {
+    status: 202,
+    answer: { success: true, data: { event_id: 'evt_1', queued: true } },
+  }
   say(
     '`POST /api/billing/hints/{secret}` takes unsigned notifications (Toss) as a hint to re-read a payment; it exists only if `HINT_SECRET` is set.',
   )
@@ -389,6 +397,13 @@ function signed(body: string): Record<string, string> {
 }
 
 async function batch(): Promise<void> {
+  say('### How it stands', '', 'What the console shows first, and what a comparison of both books found.')
+  await show('GET', '/api/billing/summary')
+  await show('POST', '/api/billing/reconciliations', {
+    from: '2026-01-01T00:00:00Z',
+    to: '2026-02-01T00:00:00Z',
+  })
+  await show('GET', '/api/billing/reconciliations')
   say('## Batch')
   say(
     '### Keywords',
@@ -401,7 +416,7 @@ async function batch(): Promise<void> {
     keywords: ['running shoes', '나이키 운동화', 'Running  Shoes'],
   })
   await show('POST', '/api/batch/keywords', { workspace_id: 'ws_1', keywords: ['fine', '👟', '   '] })
-  await show('GET', '/api/batch/keywords?workspace_id=ws_1&q=run')
+  await show('GET', '/api/batch/keywords?workspace_id=ws_1&q=run&days=30')
   await show('DELETE', '/api/batch/keywords', { workspace_id: 'ws_1', keywords: ['나이키 운동화'] })
 
   const today = new Date().toISOString().slice(0, 10)
@@ -468,6 +483,21 @@ async function batch(): Promise<void> {
   })
   const [model] = (await show('GET', '/api/batch/models', undefined, { quiet: true })).models
   await show('GET', `/api/batch/models/${model.model_id}`)
+  const shortModel = {
+    shorten: (all: Json) => ({ ...all, data: { model_id: all.data.model_id, status: all.data.status } }),
+  }
+  await show('POST', `/api/batch/models/${model.model_id}/retire`, undefined, shortModel)
+  await show('POST', `/api/batch/models/${model.model_id}/activate`, undefined, shortModel)
+  await show('GET', '/api/batch/summary?workspace_id=demo', undefined, {
+    shorten: (all: Json) => ({
+      ...all,
+      data: {
+        ...all.data,
+        last_runs: all.data.last_runs.slice(0, 1),
+        active_model: shortModel.shorten({ data: all.data.active_model }).data,
+      },
+    }),
+  })
   const scoring = await show('POST', '/api/batch/trigger', { task: 'predict' }, { quiet: true })
   await untilRunEnds(scoring.run_id)
   const [{ keyword }] = (
@@ -497,6 +527,20 @@ async function fillWithDemo(): Promise<void> {
 }
 
 async function installation(): Promise<void> {
+  say(
+    '## Sessions',
+    '',
+    'How a browser signs in: the cookie lasts 12 hours and ends with its token. With it every route answers as with that token; anything but `GET` needs `X-Console: 1` from the same origin, else 403 `cross_site`.',
+  )
+  await show('POST', '/api/session', { token: 'rl_test_…' })
+  const session = await show('POST', '/api/session', { token }, { quiet: true })
+  examples['signIn'] = {
+    body: { token: 'rl_test_…' },
+    status: 201,
+    answer: { success: true, data: brief(session) },
+  }
+  await show('GET', '/api/session')
+  await show('DELETE', '/api/session')
   say('## Installation', '', 'Scope `admin`, for tokens bound to all workspaces and accounts.')
   say(
     '### Tokens',
@@ -535,6 +579,10 @@ async function sandbox(): Promise<void> {
   say("### The provider's own book, and its faults")
   const book = await show('GET', '/api/sandbox/provider/payments?limit=1')
   await show('POST', '/api/sandbox/provider/faults', {})
+  await show('GET', '/api/sandbox/provider/faults')
+  say('### Demo data', '', 'As `rankledger demo` makes it. `GET` tells how far it is.')
+  await show('POST', '/api/sandbox/demo', { parts: ['batch'] })
+  await show('GET', '/api/sandbox/demo')
   say('### Disputes', '', 'The bank opens one; `status: "won"` or `"lost"` decides it.')
   await show('POST', '/api/sandbox/provider/disputes', {
     reference: book.payments[0].reference,

@@ -14,5 +14,6 @@ export const refuse = refusalsOf({
   run_not_found: ['not_found', 'There is no such run.'],
   model_not_found: ['not_found', 'There is no such model.'],
   model_pruned: ['conflict', 'The bytes of this model are no longer kept; train a new one.'],
+  model_not_active: ['conflict', 'This model is not the active one.'],
   prediction_not_found: ['not_found', 'There is no prediction for this keyword.'],
 })

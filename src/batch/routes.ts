@@ -6,6 +6,7 @@ import { predictionRoutes } from './predictions/prediction-routes.ts'
 import { rankRoutes } from './ranks/rank-routes.ts'
 import { runRoutes } from './runs/run-routes.ts'
 import { triggerRoutes } from './scheduling/trigger-routes.ts'
+import { summaryRoutes } from './summary/summary-routes.ts'
 import { volumeRoutes } from './volumes/volume-routes.ts'
 
 /** Everything batch answers over HTTP. */
@@ -17,4 +18,5 @@ export function batchRoutes(http: Http, app: BatchApp): void {
   modelRoutes(http, app)
   triggerRoutes(http, app)
   predictionRoutes(http, app)
+  summaryRoutes(http, app)
 }

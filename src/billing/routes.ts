@@ -6,7 +6,10 @@ import { invoiceRoutes } from './invoices/invoice-routes.ts'
 import { subscriptionRoutes } from './lifecycle/lifecycle-routes.ts'
 import { setupRoutes } from './lifecycle/setup-routes.ts'
 import { planRoutes } from './plans/plan-routes.ts'
+import { reconciliationRoutes } from './reconciliation/reconciliation-routes.ts'
 import { refundRoutes } from './refunds/refund-routes.ts'
+import { summaryRoutes } from './summary/summary-routes.ts'
+import { inboxRoutes } from './webhooks/inbox-routes.ts'
 import { webhookRoutes } from './webhooks/webhook-routes.ts'
 
 /** Everything billing answers over HTTP. */
@@ -19,4 +22,7 @@ export function billingRoutes(http: Http, app: BillingApp): void {
   setupRoutes(http, app)
   subscriptionRoutes(http, app)
   webhookRoutes(http, app)
+  inboxRoutes(http, app)
+  reconciliationRoutes(http, app)
+  summaryRoutes(http, app)
 }

@@ -3,7 +3,11 @@ import { setFlagsFromString } from 'node:v8'
 import { type App, startNotifier } from '../app.ts'
 import { seedPlans } from '../billing/plans/seed-plans.ts'
 import { type Config, loadConfig } from '../config.ts'
+import { hasConsole } from '../console-routes.ts'
 import { openOperationsServer } from '../operations-server.ts'
+import { newSession } from '../platform/access/session.ts'
+import { insertSignInCode } from '../platform/access/session-rows.ts'
+import { tokenIdOf } from '../platform/access/token.ts'
 import { openReadiness } from '../platform/http/readiness.ts'
 import { showOnce } from '../platform/log/show-once.ts'
 import { watchProcess } from '../platform/metrics.ts'
@@ -83,7 +87,8 @@ async function serveApp(
     worker: withWorker,
     ms: Math.round(performance.now() - startedAt),
   })
-  if (withBanner && app.config.mode === 'sandbox') showOnce(banner(url, app, token, withWorker))
+  if (withBanner && app.config.mode === 'sandbox')
+    showOnce(banner(url, app, token, { withWorker, consoleUrl: await consoleUrl(app, url, token) }))
 
   const signal = await stopSignal
   const stoppingAt = performance.now()
@@ -127,7 +132,26 @@ async function closeWithin(http: Awaited<ReturnType<typeof buildServer>>, ms: nu
   clearTimeout(cut)
 }
 
-function banner(url: string, app: App, own: BootstrapToken | undefined, withWorker: boolean): string {
+/** On a terminal the address signs in by itself, once and within five minutes. The code is in the fragment, which no server sees. */
+async function consoleUrl(
+  app: App,
+  url: string,
+  own: BootstrapToken | undefined,
+): Promise<string | undefined> {
+  if (!hasConsole()) return undefined
+  if (!own || process.stdout.isTTY !== true) return `${url}/console`
+  const code = newSession()
+  app.secrets.addPassing(code)
+  await insertSignInCode(app.pool, code, tokenIdOf(own.token))
+  return `${url}/console/sign-in#code=${code} (signs in once, within 5 minutes)`
+}
+
+function banner(
+  url: string,
+  app: App,
+  own: BootstrapToken | undefined,
+  { withWorker, consoleUrl }: { withWorker: boolean; consoleUrl: string | undefined },
+): string {
   // What is not a terminal is a file or a collector of logs, where a token that may do everything must not stay.
   const isShown = process.stdout.isTTY === true
   const bearer = own ? (isShown ? own.token : `$(cat ${own.file})`) : '$TOKEN'
@@ -137,6 +161,7 @@ function banner(url: string, app: App, own: BootstrapToken | undefined, withWork
     `  Rankledger ${release} · sandbox mode: no real money moves`,
     '',
     line('API', url),
+    ...(consoleUrl ? [line('Console', consoleUrl)] : []),
     line('Docs', `${url}/docs`),
     line(
       'Provider',

@@ -84,6 +84,10 @@ export const refuse = refusalsOf({
   unauthorized: ['unauthorized', 'A valid Bearer token is required.'],
   invalid_signature: ['unauthorized', 'The request signature is missing, wrong or too old.'],
   forbidden: ['forbidden', 'This token may not do this.'],
+  cross_site: [
+    'forbidden',
+    'A session is used from the console alone: send X-Console: 1 from the same origin, or a Bearer token.',
+  ],
   route_not_found: ['not_found', 'There is no such route; see /docs for the list.'],
   method_not_allowed: ['method_not_allowed', 'This route does not take that method; see the Allow header.'],
   request_in_progress: [

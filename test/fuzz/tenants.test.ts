@@ -28,6 +28,7 @@ const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'w
   token_id: 'installation',
   job_id: 'installation',
   provider: 'installation',
+  event_id: 'installation',
   keyword: 'word',
   keywords: 'word',
   q: 'word',
@@ -39,6 +40,7 @@ const openRoutes = [
   'GET /healthz',
   'GET /readyz',
   'GET /metrics',
+  'POST /api/session',
   'POST /api/billing/webhook',
   'POST /api/billing/webhook/{provider}',
 ]

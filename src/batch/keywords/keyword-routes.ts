@@ -1,12 +1,13 @@
 import Type from 'typebox'
-import { envelope, page, success } from '../../platform/http/answers.ts'
+import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { pageQuery } from '../../platform/page.ts'
-import { renderInstant } from '../../platform/time.ts'
+import { addDays, dayOf, renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { refuse } from '../refusals.ts'
 import { workspaceOf } from '../workspace.ts'
+import { listRecentRanks } from './keyword-rows.ts'
 import { registerKeywords } from './register-keywords.ts'
 import { removeKeywords } from './remove-keywords.ts'
 import { searchKeywords } from './search-keywords.ts'
@@ -18,7 +19,26 @@ const Keywords = Type.Array(Type.Unknown({ description: 'A keyword' }), {
   'x-codes': { maxItems: 'too_many_keywords' },
 })
 
-const Keyword = Type.Object({ keyword: Type.String(), created_at: Type.String() }, { title: 'Keyword' })
+const Keyword = Type.Object(
+  {
+    keyword: Type.String(),
+    created_at: Type.String(),
+    ranks: Type.Optional(
+      Type.Array(
+        Type.Object({
+          day: Type.String(),
+          engine: Type.String(),
+          device: Type.String(),
+          location: Type.String(),
+          status: Type.String({ description: 'ranked, not_in_depth or failed' }),
+          position: nullable(Type.Integer()),
+        }),
+        { description: 'With `days`: its ranks of so many days up to today, oldest first' },
+      ),
+    ),
+  },
+  { title: 'Keyword' },
+)
 
 export function keywordRoutes(http: Http, app: BatchApp): void {
   http.post(
@@ -54,6 +74,9 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
           {
             workspace_id: Type.Optional(WorkspaceId),
             q: Type.Optional(Type.String({ maxLength: 640 })),
+            days: Type.Optional(
+              Type.Integer({ minimum: 1, maximum: 92, description: 'Include the ranks of so many days' }),
+            ),
             ...pageQuery,
           },
           { additionalProperties: false },
@@ -65,10 +88,21 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
       const { items, nextCursor } = await searchKeywords(app, workspaceId, request.query)
+      const { days } = request.query
+      const ranks =
+        days === undefined
+          ? undefined
+          : await listRecentRanks(
+              app.pool,
+              workspaceId,
+              items.map(({ id }) => id),
+              addDays(dayOf(app.clock(), app.timeZone), 1 - days),
+            )
       return envelope({
-        keywords: items.map(({ display, createdAt }) => ({
+        keywords: items.map(({ id, display, createdAt }) => ({
           keyword: display,
           created_at: renderInstant(createdAt, app.timeZone),
+          ...(ranks && { ranks: ranks.get(id) ?? [] }),
         })),
         next_cursor: nextCursor,
       })

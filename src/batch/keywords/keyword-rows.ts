@@ -148,3 +148,36 @@ export async function findKeywordIds(
   })
   return new Map(rows.map(({ key, id }) => [key, id]))
 }
+
+export type RecentRank = {
+  day: string
+  engine: string
+  device: string
+  location: string
+  status: string
+  position: number | null
+}
+
+/** What was found for these keywords since a day, of every series, oldest first. */
+export async function listRecentRanks(
+  pool: pg.Pool,
+  workspaceId: string,
+  ids: readonly bigint[],
+  since: string,
+): Promise<Map<bigint, RecentRank[]>> {
+  const { rows } = await pool.query<RecentRank & { keyword_id: bigint }>({
+    name: 'list-recent-ranks',
+    text: `
+      select keyword_id, day::text, engine, device, location, status, position from batch.rank
+      where workspace_id = $1 and keyword_id = any ($2::bigint[]) and day >= $3
+      order by day, engine, device, location`,
+    values: [workspaceId, ids, since],
+  })
+  const found = new Map<bigint, RecentRank[]>()
+  for (const { keyword_id, ...rank } of rows) {
+    const ranks = found.get(keyword_id)
+    if (ranks) ranks.push(rank)
+    else found.set(keyword_id, [rank])
+  }
+  return found
+}

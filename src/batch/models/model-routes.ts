@@ -9,6 +9,7 @@ import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'
 import { refuse } from '../refusals.ts'
 import { runTasks } from '../runs/run.ts'
+import { activateModel, retireModel } from './change-model.ts'
 import { modelStatuses, type RegisteredModel, renderManifest } from './manifest.ts'
 import { findModel, listModels } from './model-rows.ts'
 
@@ -23,7 +24,7 @@ const liveFields = {
   until: Type.String(),
 }
 
-const ModelBody = Type.Object(
+export const ModelBody = Type.Object(
   {
     model_id: Type.String(),
     task: Type.Enum([...runTasks]),
@@ -88,7 +89,7 @@ export function modelRoutes(http: Http, app: BatchApp): void {
       if (before !== undefined && !isId('mdl_', before)) throw foreignCursor()
       const models = await listModels(app.db, { task, status, before, limit: limit + 1 })
       const { items, nextCursor } = pageOf(models, limit, ({ id }) => [id])
-      return envelope({ models: items.map((model) => render(model, app)), next_cursor: nextCursor })
+      return envelope({ models: items.map((model) => renderModel(model, app)), next_cursor: nextCursor })
     },
   )
 
@@ -113,11 +114,49 @@ export function modelRoutes(http: Http, app: BatchApp): void {
       const { model_id } = request.params
       const model = isId('mdl_', model_id) ? await findModel(app.db, model_id) : undefined
       if (!model) throw refuse('model_not_found')
-      return envelope(render(model, app))
+      return envelope(renderModel(model, app))
     },
   )
+
+  const decisions = [
+    {
+      verb: 'activate',
+      errors: refuse.may('model_not_found', 'model_pruned'),
+      summary: 'Put a registered model to use in place of the active one',
+      decide: (id: string) => activateModel(app, id),
+    },
+    {
+      verb: 'retire',
+      errors: refuse.may('model_not_found', 'model_not_active'),
+      summary: 'Take the active model out of use, with none in its place',
+      decide: async (id: string) => {
+        if (!(await retireModel(app, id))) throw refuse('model_not_active')
+      },
+    },
+  ] as const
+  for (const { verb, summary, errors, decide } of decisions) {
+    http.post(
+      `/api/batch/models/:model_id/${verb}`,
+      {
+        config: { access: 'admin', limited: true },
+        schema: {
+          operationId: `${verb}Model`,
+          errors,
+          summary,
+          tags: ['batch'],
+          params: Type.Object({ model_id: Type.String() }),
+          response: { 200: success(ModelBody) },
+        },
+      },
+      async ({ params: { model_id } }) => {
+        if (!isId('mdl_', model_id)) throw refuse('model_not_found')
+        await decide(model_id)
+        return envelope(renderModel((await findModel(app.db, model_id))!, app))
+      },
+    )
+  }
 }
 
-function render(model: RegisteredModel, app: BatchApp) {
+export function renderModel(model: RegisteredModel, app: BatchApp) {
   return renderManifest(model, (at) => renderInstant(at, app.timeZone))
 }

@@ -11,7 +11,7 @@ import { refuse } from '../refusals.ts'
 import { type Run, runErrors, runStatuses, runTasks, runTriggers } from './run.ts'
 import { findRun, listRuns } from './run-rows.ts'
 
-const RunBody = Type.Object(
+export const RunBody = Type.Object(
   {
     run_id: Type.String(),
     task: Type.Enum([...runTasks]),
@@ -86,7 +86,7 @@ export function runRoutes(http: Http, app: BatchApp): void {
   )
 }
 
-function renderRun(run: Run, timeZone: string) {
+export function renderRun(run: Run, timeZone: string) {
   const time = (at: Date | null) => (at === null ? null : renderInstant(at, timeZone))
   return {
     run_id: run.id,

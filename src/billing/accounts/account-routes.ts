@@ -1,15 +1,17 @@
 import Type from 'typebox'
-import { envelope, nullable, success } from '../../platform/http/answers.ts'
+import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { AccountId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { callerIdPattern } from '../../platform/id.ts'
+import { limitOf, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { noteRead } from '../audit/audit-rows.ts'
 import { refuse } from '../refusals.ts'
 import { languages } from '../seller.ts'
+import { tenantOf } from '../tenancy.ts'
 import { ContactBody, requireZone, TimeZone } from './account.ts'
-import { findAccount, findContact } from './account-rows.ts'
+import { type Account, findAccount, findContact, listAccounts } from './account-rows.ts'
 import { type SavedAccount, saveAccount } from './save-account.ts'
 
 const AccountView = Type.Object(
@@ -24,7 +26,42 @@ const AccountView = Type.Object(
   { title: 'Account' },
 )
 
+const { customer: _, ...listedFields } = AccountView.properties
+const ListedAccount = Type.Object(listedFields)
+
 export function accountRoutes(http: Http, app: BillingApp): void {
+  http.get(
+    '/api/billing/accounts',
+    {
+      config: { access: 'billing:read' },
+      schema: {
+        operationId: 'listAccounts',
+        summary: 'Accounts by id, without the people behind them',
+        tags: ['billing'],
+        querystring: Type.Object(
+          {
+            q: Type.Optional(Type.String({ maxLength: 64, description: 'How the id begins' })),
+            ...pageQuery,
+          },
+          { additionalProperties: false },
+        ),
+        response: { 200: page('accounts', ListedAccount) },
+      },
+    },
+    async (request) => {
+      const { q } = request.query
+      const only = tenantOf(request.principal, undefined)
+      const limit = limitOf(request.query)
+      const after = readCursor(request.query, 1)?.[0]
+      const isSought = q === undefined || q === '' || callerIdPattern.test(q)
+      const rows = isSought
+        ? await listAccounts(app.db, { only, prefix: q || undefined, after, limit: limit + 1 })
+        : []
+      const { items, nextCursor } = pageOf(rows, limit, ({ accountId }) => [accountId])
+      return envelope({ accounts: items.map(listed), next_cursor: nextCursor })
+    },
+  )
+
   http.get(
     '/api/billing/accounts/:account_id',
     {
@@ -86,6 +123,16 @@ export function accountRoutes(http: Http, app: BillingApp): void {
       return envelope(viewOf(saved))
     },
   )
+}
+
+function listed({ accountId, timeZone, language, createdAt, erasedAt }: Account) {
+  return {
+    account_id: accountId,
+    timezone: timeZone,
+    language,
+    created_at: renderInstant(createdAt, timeZone),
+    erased_at: erasedAt && renderInstant(erasedAt, timeZone),
+  }
 }
 
 function viewOf(account: SavedAccount) {

@@ -31,6 +31,32 @@ export async function findAccount(db: BillingDb, accountId: string): Promise<Acc
   )
 }
 
+/** Accounts by id, without the people behind them. */
+export async function listAccounts(
+  db: BillingDb,
+  filter: { only: string | undefined; prefix: string | undefined; after: string | undefined; limit: number },
+): Promise<Account[]> {
+  let query = db
+    .selectFrom('billing.account')
+    .select(['id', 'time_zone', 'language', 'created_at', 'erased_at'])
+    .orderBy('id')
+    .limit(filter.limit)
+  if (filter.only !== undefined) query = query.where('id', '=', filter.only)
+  if (filter.prefix !== undefined)
+    query = query
+      .where('id', '>=', filter.prefix)
+      .where('id', 'like', `${filter.prefix.replaceAll('_', '\\_')}%`)
+  if (filter.after !== undefined) query = query.where('id', '>', filter.after)
+  const rows = await query.execute()
+  return rows.map((row) => ({
+    accountId: row.id,
+    timeZone: row.time_zone,
+    language: row.language,
+    createdAt: row.created_at,
+    erasedAt: row.erased_at,
+  }))
+}
+
 /** Makes the account on its first use, in the zone named or else the service's, and says which zone it has. */
 export async function ensureAccount(
   tx: BillingTx,

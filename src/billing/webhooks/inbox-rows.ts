@@ -247,6 +247,41 @@ export async function eraseOldBodies(db: BillingDb, now: Date): Promise<number> 
   return erased.rows.length
 }
 
+export type StoredWebhook = {
+  readonly provider: string
+  readonly eventId: string
+  readonly type: string
+  readonly claim: string | null
+  readonly reference: string | null
+  readonly status: 'waiting' | 'done' | 'ignored' | 'failed'
+  readonly tries: number
+  readonly lastError: string | null
+  readonly receivedAt: Date
+  readonly settledAt: Date | null
+}
+
+/** What providers told us, newest first. Of those that are done with, the ones whose bodies are kept: an index has them by time. */
+export async function listWebhooks(
+  db: BillingDb,
+  filter: {
+    status: StoredWebhook['status'] | undefined
+    before: readonly [string, string, string] | undefined
+    limit: number
+  },
+): Promise<StoredWebhook[]> {
+  const isRare = filter.status === 'waiting' || filter.status === 'failed'
+  const found = await sql<StoredWebhook>`
+    select provider, event_id as "eventId", type, claim, reference, status, tries, last_error as "lastError",
+      received_at as "receivedAt", settled_at as "settledAt"
+    from billing.webhook
+    where ${isRare ? sql`true` : sql`sealed is not null`}
+      and ${filter.status === undefined ? sql`true` : sql`status = ${sql.lit(filter.status)}`}
+      and (${filter.before === undefined}
+        or (received_at, provider, event_id) < (${filter.before?.[0] ?? null}::timestamptz, ${filter.before?.[1] ?? null}, ${filter.before?.[2] ?? null}))
+    order by received_at desc, provider desc, event_id desc limit ${filter.limit}`.execute(db)
+  return found.rows
+}
+
 export type InboxCounts = { readonly waiting: number; readonly failed: number }
 
 export async function countInbox(db: BillingDb): Promise<InboxCounts> {

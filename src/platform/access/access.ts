@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { Clock } from '../clock.ts'
 import { refuse } from '../refusal.ts'
+import { hashSession, isSession } from './session.ts'
 import { hashToken, isToken } from './token.ts'
 
 export const scopes = [
@@ -21,8 +22,8 @@ export type Principal = {
   readonly account: string | null
 }
 
-/** Every route says who may call it. `signed` routes verify a signature of their own. */
-export type AccessPolicy = 'open' | 'signed' | Scope
+/** Every route says who may call it. `signed` routes verify a signature of their own; `any` takes every valid token. */
+export type AccessPolicy = 'open' | 'signed' | 'any' | Scope
 
 export function mayUse(principal: Principal, scope: Scope): boolean {
   if (principal.scopes.has(scope) || principal.scopes.has('admin')) return true
@@ -60,11 +61,17 @@ type StoredToken = {
   account: string | null
   expires_at: Date | null
   revoked_at: Date | null
+  /** Real time; a Bearer header has none. */
+  session_until: Date | null
 }
 
 export type Access = {
   /** Finds who a Bearer header speaks for. Every kind of failure is the same refusal. */
   identify(authorization: string | undefined): Promise<Principal>
+  /** Finds whose session a cookie names: it may what the token may that signed in, as long as both last. */
+  identifySession(cookie: string): Promise<Principal>
+  /** Believes a session no longer, here; other processes notice within 5 s. */
+  forget(cookie: string | undefined): void
 }
 
 // A revocation must hold within 5 s everywhere, so nothing is believed longer than this.
@@ -94,12 +101,8 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
       .catch(() => {})
   }
 
-  async function look(token: string): Promise<Principal> {
-    const { rows } = await pool.query<StoredToken>({
-      name: 'token-by-hash',
-      text: 'select id, scopes, workspace, account, expires_at, revoked_at from platform.token where hash = $1',
-      values: [hashToken(token)],
-    })
+  async function look(credential: string, query: Lookup): Promise<Principal> {
+    const { rows } = await pool.query<StoredToken>(query)
     const stored = rows[0]
     if (!stored || stored.revoked_at || isExpired(stored, clock())) throw refuse('unauthorized')
     const principal = {
@@ -110,27 +113,50 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
     }
     noteUse(stored.id)
     if (remembered.size >= mostRemembered) remembered.clear()
-    remembered.set(token, { stored, principal, until: performance.now() + believedForMs })
+    remembered.set(credential, { stored, principal, until: performance.now() + believedForMs })
     return principal
+  }
+
+  async function know(credential: string, query: () => Lookup): Promise<Principal> {
+    const known = remembered.get(credential)
+    if (known && known.until > performance.now() && !isExpired(known.stored, clock())) return known.principal
+    remembered.delete(credential)
+    const underWay = asked.get(credential)
+    if (underWay) return underWay
+    const answer = look(credential, query()).finally(() => asked.delete(credential))
+    asked.set(credential, answer)
+    return answer
   }
 
   return {
     async identify(authorization) {
       const token = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
       if (!token || !isToken(token)) throw refuse('unauthorized')
-      const known = remembered.get(token)
-      if (known && known.until > performance.now() && !isExpired(known.stored, clock()))
-        return known.principal
-      remembered.delete(token)
-      const underWay = asked.get(token)
-      if (underWay) return underWay
-      const answer = look(token).finally(() => asked.delete(token))
-      asked.set(token, answer)
-      return answer
+      return know(token, () => ({
+        name: 'token-by-hash',
+        text: `select id, scopes, workspace, account, expires_at, revoked_at, null as session_until
+               from platform.token where hash = $1`,
+        values: [hashToken(token)],
+      }))
+    },
+    async identifySession(cookie) {
+      if (!isSession(cookie)) throw refuse('unauthorized')
+      return know(cookie, () => ({
+        name: 'token-by-session',
+        text: `select t.id, t.scopes, t.workspace, t.account, t.expires_at, t.revoked_at, s.expires_at as session_until
+               from platform.session s join platform.token t on t.id = s.token_id where s.hash = $1`,
+        values: [hashSession(cookie)],
+      }))
+    },
+    forget(cookie) {
+      if (cookie !== undefined) remembered.delete(cookie)
     },
   }
 }
 
+type Lookup = { name: string; text: string; values: [Buffer] }
+
 function isExpired(stored: StoredToken, now: Date): boolean {
+  if (stored.session_until !== null && stored.session_until.getTime() <= Date.now()) return true
   return stored.expires_at !== null && stored.expires_at <= now
 }

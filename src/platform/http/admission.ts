@@ -3,25 +3,30 @@ import {
   type Access,
   isBoundToAll,
   mayUse,
+  type Principal,
   requireAccount,
   requireWorkspace,
   type Scope,
 } from '../access/access.ts'
 import { quota, type RateLimiter, type Verdict, windowSeconds } from '../access/rate-limit.ts'
+import { isCrossSite, sessionOf } from '../access/session.ts'
 import { callerIdPattern } from '../id.ts'
 import { type Refusal, refuse } from '../refusal.ts'
+
+/** Who a request speaks for. Where no session is known, a cookie says nothing. */
+export type Identifies = Pick<Access, 'identify'> & Partial<Pick<Access, 'identifySession'>>
 
 /**
  * Who may come in, in the order the contract gives: 401, then parsing, then 403, then 429, then validation.
  */
-export function openAccessHooks(access: Access, limiter: RateLimiter) {
+export function openAccessHooks(access: Identifies, limiter: RateLimiter) {
   return {
     /** Whether a token is asked for at all. What is open or signed has its own way, in a hurry. */
-    asksForToken: (request: FastifyRequest): boolean => scopeOf(request) !== undefined,
+    asksForToken: (request: FastifyRequest): boolean => policyOf(request) !== undefined,
 
     async identify(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       try {
-        request.principal = await access.identify(request.headers.authorization)
+        request.principal = await identifyBy(access, request)
       } catch (error) {
         if ((error as Refusal).code === 'unauthorized') reply.header('www-authenticate', 'Bearer')
         throw error
@@ -29,9 +34,9 @@ export function openAccessHooks(access: Access, limiter: RateLimiter) {
     },
 
     async admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-      const scope = scopeOf(request)
+      const scope = policyOf(request)
       if (scope === undefined) return
-      if (!mayUse(request.principal, scope)) throw refuse('forbidden')
+      if (scope !== 'any' && !mayUse(request.principal, scope)) throw refuse('forbidden')
       if (scope === 'admin' && !isBoundToAll(request.principal)) throw refuse('forbidden')
       requireTenant(request)
       if (!request.routeOptions.config.limited) return
@@ -65,7 +70,17 @@ const unparsableCodes = new Set([
   'validation_failed',
 ])
 
-function scopeOf(request: FastifyRequest): Scope | undefined {
+/** By a Bearer header, or else by the cookie of a session, unless another site may stand behind it. */
+async function identifyBy(access: Identifies, request: FastifyRequest): Promise<Principal> {
+  const { authorization, cookie } = request.headers
+  const session = authorization === undefined ? sessionOf(cookie) : undefined
+  if (session === undefined || !access.identifySession) return access.identify(authorization)
+  const principal = await access.identifySession(session)
+  if (isCrossSite(request)) throw refuse('cross_site')
+  return principal
+}
+
+function policyOf(request: FastifyRequest): Scope | 'any' | undefined {
   const policy = request.routeOptions.config?.access
   return policy === undefined || policy === 'open' || policy === 'signed' ? undefined : policy
 }

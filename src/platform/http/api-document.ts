@@ -18,7 +18,11 @@ export function describeRoute(schema: FastifySchema, route: Route): FastifySchem
   const { errors = [], response, description, ...rest } = schema
   return {
     ...rest,
-    description: [description, once && keyNote, scope ? `Needs the scope \`${scope}\`.` : accessNotes[access]]
+    description: [
+      description,
+      once && keyNote,
+      scope && scope !== 'any' ? `Needs the scope \`${scope}\`.` : accessNotes[access],
+    ]
       .filter(Boolean)
       .join(' '),
     security: scope ? [{ bearer: [] }] : [],
@@ -33,6 +37,7 @@ export function describeRoute(schema: FastifySchema, route: Route): FastifySchem
 
 const keyNote = 'Safe to repeat under the same Idempotency-Key.'
 const accessNotes: Readonly<Record<string, string>> = {
+  any: 'Needs any valid token.',
   open: 'Needs no token.',
   signed: 'Needs no token: the provider proves itself.',
 }
@@ -50,7 +55,7 @@ const KeyHeader = {
 /** What HTTP, access, the limiter and idempotency may refuse, by the kind of route: told once for all routes of a kind. */
 const open = refuse.may('validation_failed', 'unsupported_media_type')
 const signed = [...open, ...refuse.may('body_too_large')]
-const read = [...open, ...refuse.may('unauthorized', 'forbidden', 'rate_limited')]
+const read = [...open, ...refuse.may('unauthorized', 'forbidden', 'cross_site', 'rate_limited')]
 const write = [...read, ...refuse.may('invalid_json', 'body_too_large')]
 const once = [
   ...write,

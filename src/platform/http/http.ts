@@ -10,13 +10,13 @@ import fastify, {
   type RawServerDefault,
   type RouteOptions,
 } from 'fastify'
-import type { Access, AccessPolicy, Principal } from '../access/access.ts'
+import type { AccessPolicy, Principal } from '../access/access.ts'
 import type { RateLimiter } from '../access/rate-limit.ts'
 import { type DatabaseTrouble, troubleOf } from '../database/database-errors.ts'
 import { mayHaveWritten } from '../database/db.ts'
 import { newId } from '../id.ts'
 import { Refusal, refuse, type ToldRefusal } from '../refusal.ts'
-import { countUnparsable, openAccessHooks } from './admission.ts'
+import { countUnparsable, type Identifies, openAccessHooks } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
 import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
@@ -68,7 +68,7 @@ export type Answered = {
 }
 
 export type HttpOptions = {
-  access: Access
+  access: Identifies
   limiter: RateLimiter
   /** Where routes of a library are mounted, which know nothing of policies; all of them are open. */
   openPrefixes: readonly string[]

@@ -1,0 +1,79 @@
+import Type from 'typebox'
+import { envelope, nullable, success } from '../../platform/http/answers.ts'
+import { WorkspaceId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import type { BatchApp } from '../app.ts'
+import { ModelBody, renderModel } from '../models/model-routes.ts'
+import { findActive } from '../models/model-rows.ts'
+import { type RunTask, runTasks } from '../runs/run.ts'
+import { RunBody, renderRun } from '../runs/run-routes.ts'
+import { listRuns } from '../runs/run-rows.ts'
+import { countRanks } from '../scheduling/precondition-rows.ts'
+import { rankRowsRequired } from '../scheduling/trigger-run.ts'
+import { countKeywords, listWorkspaces } from './summary-rows.ts'
+
+const mostWorkspaces = 100
+
+const SummaryView = Type.Object({
+  workspace_id: nullable(Type.String({ description: 'Null: all of them' })),
+  workspaces: Type.Array(Type.String(), {
+    description: `The first ${mostWorkspaces} by name, or the token's own`,
+  }),
+  keywords: Type.Integer({ description: 'Counted up to a million' }),
+  preconditions: Type.Object({
+    rank_rows: Type.Integer(),
+    rank_rows_required: Type.Integer(),
+    usable_rows: Type.Integer(),
+    days: Type.Integer(),
+  }),
+  last_runs: Type.Array(RunBody, { description: 'The newest run of each task' }),
+  active_model: Type.Union([ModelBody, Type.Null()]),
+})
+
+export function summaryRoutes(http: Http, app: BatchApp): void {
+  const { db } = app
+  http.get(
+    '/api/batch/summary',
+    {
+      config: { access: 'batch:read', limited: true },
+      schema: {
+        operationId: 'getBatchSummary',
+        summary: 'How batch stands: keywords, what training has to go on, the last runs and the active model',
+        tags: ['batch'],
+        querystring: Type.Object(
+          { workspace_id: Type.Optional(WorkspaceId) },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(SummaryView) },
+      },
+    },
+    async ({ query, principal }) => {
+      const own = principal.workspace === '*' ? undefined : (principal.workspace ?? undefined)
+      const workspaceId = query.workspace_id ?? own
+      const isNone = principal.workspace === null
+      const newest = (task: RunTask) => listRuns(db, { task, before: undefined, limit: 1 })
+      const [keywords, workspaces, ranks, model, ...runs] = await Promise.all([
+        isNone ? 0 : countKeywords(db, workspaceId),
+        own !== undefined || isNone
+          ? [own].filter((one) => one !== undefined)
+          : listWorkspaces(db, mostWorkspaces),
+        countRanks(db),
+        findActive(db, 'train_classifier'),
+        ...runTasks.map(newest),
+      ])
+      return envelope({
+        workspace_id: workspaceId ?? null,
+        workspaces,
+        keywords,
+        preconditions: {
+          rank_rows: ranks.rows,
+          rank_rows_required: rankRowsRequired,
+          usable_rows: ranks.usableRows,
+          days: ranks.days,
+        },
+        last_runs: runs.flat().map((run) => renderRun(run, app.timeZone)),
+        active_model: model ? renderModel(model, app) : null,
+      })
+    },
+  )
+}

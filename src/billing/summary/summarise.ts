@@ -1,0 +1,136 @@
+import { addDays, type Day, dayOf, daysBetween } from '../../platform/time.ts'
+import type { BillingApp } from '../app.ts'
+import { readVitals } from '../vitals.ts'
+import { type DayTotal, readAccountDayTotals, readDayTotals } from './day-totals.ts'
+import {
+  countFailing,
+  countSubscriptions,
+  countUnknownOf,
+  countUpcoming,
+  type FailingCount,
+  type OpenQuestions,
+  type TermsCount,
+  type UpcomingDay,
+} from './summary-rows.ts'
+
+export type Summary = {
+  readonly asOf: Date
+  readonly from: Day
+  readonly until: Day
+  readonly terms: readonly TermsCount[]
+  readonly days: readonly DayTotal[]
+  readonly failing: readonly FailingCount[]
+  readonly upcoming: readonly UpcomingDay[]
+  readonly unknown: OpenQuestions
+  /** Null for a token of one account: notifications and stops concern all. */
+  readonly installation: {
+    readonly webhooksWaiting: number
+    readonly webhooksFailed: number
+    readonly webhookLag: number
+    readonly chargingStopped: boolean
+  } | null
+}
+
+export const churnDays = 30
+export const upcomingDays = 30
+const usualDays = 30
+export const mostDays = 400
+
+/** The days a summary tells of: those named, or the last thirty, today included. */
+export function daysOf(
+  app: BillingApp,
+  from: Date | undefined,
+  to: Date | undefined,
+): { from: Day; until: Day } | undefined {
+  const zone = app.terms.timeZone
+  const last = dayOf(to ?? app.clock(), zone)
+  const first = from ? dayOf(from, zone) : addDays(last, 1 - usualDays)
+  if (first > last || daysBetween(first, last) >= mostDays) return undefined
+  return { from: first, until: addDays(last, 1) }
+}
+
+const believedForMs = 15_000
+const mostRemembered = 50
+
+/**
+ * How billing stands. Two passes over the subscriptions are what it costs, and however many look on, one process makes them
+ * once in a while and not once a look.
+ */
+export function openSummaries(app: BillingApp) {
+  const known = new Map<string, { summary: Promise<Summary>; until: number }>()
+  return (accountId: string | undefined, days: { from: Day; until: Day }): Promise<Summary> => {
+    if (accountId !== undefined) return summarise(app, accountId, days)
+    const key = `${days.from} ${days.until}`
+    const before = known.get(key)
+    if (before && before.until > performance.now()) return before.summary
+    if (known.size >= mostRemembered) known.clear()
+    const summary = summarise(app, undefined, days)
+    known.set(key, { summary, until: performance.now() + (app.terms.sandbox ? 0 : believedForMs) })
+    summary.catch(() => known.delete(key))
+    return summary
+  }
+}
+
+async function summarise(
+  app: BillingApp,
+  accountId: string | undefined,
+  { from, until }: { from: Day; until: Day },
+): Promise<Summary> {
+  const { db, terms } = app
+  const now = app.clock()
+  const zone = terms.timeZone
+  const [counts, days, failing, upcoming, vitals, own] = await Promise.all([
+    countSubscriptions(db, accountId, new Date(now.getTime() - churnDays * 86_400_000)),
+    accountId === undefined
+      ? readDayTotals(db, zone, from, until)
+      : readAccountDayTotals(db, accountId, zone, from, until),
+    countFailing(db, accountId),
+    countUpcoming(db, accountId, zone, new Date(now.getTime() + upcomingDays * 86_400_000)),
+    accountId === undefined ? readVitals(db, now) : undefined,
+    accountId === undefined ? undefined : countUnknownOf(db, accountId, now),
+  ])
+  const unknown = own ?? {
+    payments: vitals!.unknownPayments,
+    refunds: vitals!.unknownRefunds,
+    oldestSeconds: Math.max(vitals!.unknownPaymentAge, vitals!.unknownRefundAge),
+  }
+  return {
+    asOf: now,
+    from,
+    until,
+    terms: counts,
+    days,
+    failing,
+    upcoming,
+    unknown,
+    installation: vitals ?? null,
+  }
+}
+
+const monthsOf = {
+  day: [365n, 12n],
+  week: [365n, 84n],
+  month: [1n, 1n],
+  year: [1n, 12n],
+} as const
+
+/** What running subscriptions come to in a month, by currency. Those that are ending are left out. */
+export function monthlyRevenue(terms: readonly TermsCount[]): { currency: string; amount: bigint }[] {
+  const sums = new Map<string, bigint>()
+  for (const { status, currency, unit, every, amount } of terms) {
+    if (status !== 'active' && status !== 'past_due') continue
+    const [times, per] = monthsOf[unit]
+    sums.set(currency, (sums.get(currency) ?? 0n) + (amount * times) / (per * BigInt(every)))
+  }
+  return [...sums].sort().map(([currency, amount]) => ({ currency, amount }))
+}
+
+/** The share of those that ran in the last thirty days and no longer do. Trials that lapsed and cards refused at once are none. */
+export function churnOf(terms: readonly TermsCount[]): { ended: number; live: number; rate: number } {
+  const ended = terms.reduce((sum, { lost }) => sum + lost, 0)
+  const live = terms.reduce(
+    (sum, { status, count }) => sum + (status === 'canceled' || status === 'incomplete' ? 0 : count),
+    0,
+  )
+  return { ended, live, rate: ended === 0 ? 0 : ended / (ended + live) }
+}
