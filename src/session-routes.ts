@@ -11,7 +11,7 @@ import { findToken } from './platform/access/token-rows.ts'
 import { envelope, nullable, success } from './platform/http/answers.ts'
 import type { Http } from './platform/http/http.ts'
 import { isLoopback } from './platform/loopback.ts'
-import { refuse } from './platform/refusal.ts'
+import { Refusal, refuse } from './platform/refusal.ts'
 import { release } from './platform/release.ts'
 import { renderInstant } from './platform/time.ts'
 
@@ -31,6 +31,8 @@ const Session = Type.Object(
   },
   { title: 'Session' },
 )
+
+const asBearer = { headers: { 'www-authenticate': 'Bearer' } }
 
 /** Signing a browser in and out. With the cookie every route answers as with the token that signed in. */
 export function sessionRoutes(http: Http, app: App): void {
@@ -57,9 +59,16 @@ export function sessionRoutes(http: Http, app: App): void {
 
   /** Whose token the caller brings, or whose sign-in link. Anything wrong with either is the same "no". */
   const signedInBy = async ({ token, code }: { token?: string; code?: string }): Promise<string> => {
-    if (token !== undefined) return (await app.access.identify(`Bearer ${token}`)).tokenId
+    if (token !== undefined) {
+      const identified = await app.access.identify(`Bearer ${token}`).catch((error: unknown) => {
+        throw error instanceof Refusal && error.code === 'unauthorized'
+          ? refuse('unauthorized', asBearer)
+          : error
+      })
+      return identified.tokenId
+    }
     const found = code !== undefined && isSession(code) ? await takeSignInCode(pool, code) : undefined
-    if (found === undefined) throw refuse('unauthorized')
+    if (found === undefined) throw refuse('unauthorized', asBearer)
     return found
   }
 
