@@ -146,6 +146,9 @@ function notification(draft: Draft, { random, scene, k }: Maker): void {
 const recipes: Readonly<Record<string, (draft: Draft, maker: Maker) => void>> = {
   '/api/billing/webhook': notification,
   '/api/billing/webhook/{provider}': notification,
+  '/api/session'(draft, { random, scene }) {
+    if (draft.method === 'POST') setJson(draft, { token: random.pick(scene.tokens) })
+  },
   '/api/billing/hints/{secret}'(draft, { random, scene }) {
     setBody(draft, Buffer.from(JSON.stringify({ data: { orderId: random.pick(scene.ids('rl_')) } })))
   },
@@ -222,6 +225,7 @@ const byName: Readonly<Record<string, (maker: Maker) => unknown>> = {
   model_id: known('mdl_'),
   token_id: ({ random, scene }) => random.pick(scene.spareTokens),
   job_id: ({ random, scene }) => random.pick(scene.deadJobs),
+  event_id: ({ random }) => `evt_fuzz_${random.between(0, 50)}`,
   reference: known('rl_'),
   secret: ({ scene }) => scene.hintSecret,
   billing_key: ({ random }) =>
