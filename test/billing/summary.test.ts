@@ -54,7 +54,9 @@ test('days that are added up once tell the same as the ledger', async () => {
   const before = await read()
   await rollUpDays(world.app.billing)
   await rollUpDays(world.app.billing)
-  expect(await world.query('select until::text from billing.day_total_until')).toEqual([{ until: '2026-04-05' }])
+  expect(await world.query('select until::text from billing.day_total_until')).toEqual([
+    { until: '2026-04-05' },
+  ])
   expect(await read()).toEqual(before)
 })
 
@@ -95,16 +97,20 @@ test('the books are compared on request, once at a time, and the report stays', 
   expect(await report()).toMatchObject([{ differences: 0, repaired: 0, compared: expect.any(Number) }])
   await world.query(`insert into billing.reconciliation (from_at, to_at, status, actor, started_at, leased_until)
                      values (now(), now(), 'running', 'x', now(), now() + interval '1 minute')`)
-  expect((await world.post('/api/billing/reconciliations', span)).body.error.code).toBe('reconciliation_running')
-  await world.query(`update billing.reconciliation set leased_until = now() - interval '1 minute' where status = 'running'`)
+  expect((await world.post('/api/billing/reconciliations', span)).body.error.code).toBe(
+    'reconciliation_running',
+  )
+  await world.query(
+    `update billing.reconciliation set leased_until = now() - interval '1 minute' where status = 'running'`,
+  )
   expect((await world.post('/api/billing/reconciliations', span)).status).toBe(202)
 })
 
 test('accounts are listed by how their ids begin, each to its own tenant', async () => {
   const ids = async (query: string, token?: string) =>
-    (await world.get(`/api/billing/accounts${query}`, token === undefined ? {} : { token })).body.data.accounts.map(
-      ({ account_id }: { account_id: string }) => account_id,
-    )
+    (
+      await world.get(`/api/billing/accounts${query}`, token === undefined ? {} : { token })
+    ).body.data.accounts.map(({ account_id }: { account_id: string }) => account_id)
   expect(await ids('?limit=2')).toEqual(['acct_1', 'acct_2'])
   expect(await ids('?q=acct_3')).toEqual(['acct_3'])
   expect(await ids('?q=acctx')).toEqual([])
