@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { signStandardWebhook } from '../src/billing/providers/standard-webhooks.ts'
+import { signStandardWebhook } from '../test/sign-webhook.ts'
 import { type Asked, keepAsking } from './keep-asking.ts'
 
 /** A provider in a process of its own that sends signed notifications, each under a new id, over kept-alive sockets. */

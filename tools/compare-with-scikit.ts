@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { median } from '../bench/result.ts'
 import type { Examples } from '../src/batch/dataset/examples.ts'
-import { trainBooster } from '../src/batch/learning/gbdt.ts'
 import { logLoss } from '../src/batch/learning/metrics.ts'
 import { predict } from '../src/batch/models/model.ts'
+import { trainBooster } from '../test/batch/train-booster.ts'
 
 /**
  * Trains one booster of the same size here and in scikit-learn, in turn and each in a fresh process on one thread, on a matrix

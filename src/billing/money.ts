@@ -9,57 +9,12 @@ export function isCurrency(text: unknown): text is Currency {
   return typeof text === 'string' && Object.hasOwn(minorDigits, text)
 }
 
-export function add(a: Money, b: Money): Money {
-  return { minor: a.minor + sameCurrency(a, b).minor, currency: a.currency }
-}
-
 export function subtract(a: Money, b: Money): Money {
   return { minor: a.minor - sameCurrency(a, b).minor, currency: a.currency }
 }
 
-/** Below zero when `a` is less, zero when both are equal, above zero when `a` is more. */
-export function compare(a: Money, b: Money): number {
-  const difference = a.minor - sameCurrency(a, b).minor
-  return difference < 0n ? -1 : difference > 0n ? 1 : 0
-}
-
 export function sameMoney(a: Money, b: Money): boolean {
   return a.minor === b.minor && a.currency === b.currency
-}
-
-export function isZero(money: Money): boolean {
-  return money.minor === 0n
-}
-
-/**
- * Splits an amount in proportion to whole weights; the parts always sum to the whole. The units left over by
- * rounding down go one each to the largest remainders, the earlier part first among equals.
- */
-export function allocate<const W extends readonly (number | bigint)[]>(
-  money: Money,
-  weights: W,
-): { readonly [I in keyof W]: Money } {
-  const whole = money.minor < 0n ? -money.minor : money.minor
-  const shares = weights.map((weight) => BigInt(weight)) // a fraction of a weight is a RangeError
-  const total = shares.reduce((sum, share) => sum + share, 0n)
-  invariant(total > 0n && shares.every((share) => share >= 0n), 'weights are not negative and not all zero')
-
-  const parts = shares.map((share, index) => ({
-    index,
-    minor: (whole * share) / total,
-    remainder: (whole * share) % total,
-  }))
-  const leftOver = Number(whole - parts.reduce((sum, part) => sum + part.minor, 0n))
-  const byRemainder = [...parts].sort((a, b) =>
-    a.remainder === b.remainder ? a.index - b.index : a.remainder > b.remainder ? -1 : 1,
-  )
-  for (const part of byRemainder.slice(0, leftOver)) part.minor += 1n
-
-  const split = parts.map(({ minor }) => ({
-    minor: money.minor < 0n ? -minor : minor,
-    currency: money.currency,
-  }))
-  return split as { [I in keyof W]: Money }
 }
 
 /** What the API says: a whole number of minor units beside its currency. */

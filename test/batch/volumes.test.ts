@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
-import { monthlyVolumes, type VolumeObservation } from '../../src/batch/volumes/monthly-volume.ts'
+import type { VolumeObservation } from '../../src/batch/volumes/monthly-volume.ts'
 import { openWorld, type World } from '../world.ts'
+import { monthlyVolumes } from './monthly-volumes.ts'
 
 let world: World
 let keywords = 0

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { BillingApp } from '../../src/billing/app.ts'
 import { findChargingStop, liftChargingStop } from '../../src/billing/charging-stop.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
-import { signStandardWebhook, verifyStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { verifyStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { openStopSwitch, stoppableProvider } from '../../src/billing/providers/stoppable-provider.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import {
@@ -17,6 +17,7 @@ import { webhookRoutes } from '../../src/billing/webhooks/webhook-routes.ts'
 import { openAccess } from '../../src/platform/access/access.ts'
 import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
 import { type Answered, buildHttp, type Http } from '../../src/platform/http/http.ts'
+import { signStandardWebhook } from '../sign-webhook.ts'
 import { type Answer, openWorld, type World } from '../world.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 

@@ -1,4 +1,4 @@
-import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { signStandardWebhook } from '../sign-webhook.ts'
 import { type Random, seededRandom } from '../simulation/random.ts'
 import { type Arrivals, arrive } from './arrivals.ts'
 import { type Answer, type Call, type Client, dataOf } from './client.ts'

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { signStandardWebhook } from '../sign-webhook.ts'
 import type { Random } from '../simulation/random.ts'
 
 /** A notification as the provider sent it. */

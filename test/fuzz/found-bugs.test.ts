@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { signStandardWebhook } from '../sign-webhook.ts'
 import { openWorld, type World } from '../world.ts'
 import { type Heard, openWire, type Wire } from './wire.ts'
 

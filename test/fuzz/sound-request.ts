@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Compile } from 'typebox/compile'
-import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
+import { signStandardWebhook } from '../sign-webhook.ts'
 import type { Random } from '../simulation/random.ts'
 import type { Operation, Schema } from './operations.ts'
 import type { Prefix, Scene } from './scene.ts'

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import { sandboxProvider } from '../../src/billing/providers/sandbox.ts'
-import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { newSecret, openProviderWorld } from '../sandbox/open-provider.ts'
+import { signStandardWebhook } from '../sign-webhook.ts'
 import { providerContract } from './contract-suite.ts'
 import { deadPort } from './dead-port.ts'
 

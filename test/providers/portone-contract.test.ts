@@ -1,8 +1,8 @@
 import { expect } from 'vitest'
 import { portoneProvider } from '../../src/billing/providers/portone/portone.ts'
-import { signStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
 import { newSecret, openProviderWorld } from '../sandbox/open-provider.ts'
+import { signStandardWebhook } from '../sign-webhook.ts'
 import { providerContract } from './contract-suite.ts'
 import { deadPort } from './dead-port.ts'
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Money } from '../../src/billing/money.ts'
 import { isHard } from '../../src/billing/providers/port.ts'
-import { tossKeyMode, tossProvider } from '../../src/billing/providers/toss/toss.ts'
+import { tossProvider } from '../../src/billing/providers/toss/toss.ts'
 import { openScript } from './scripted-answers.ts'
 
 const secretKey = 'test_sk_example'
@@ -299,15 +299,4 @@ test('a hint names the payment, or none', () => {
   })
   for (const odd of [null, 7, [], {}, { data: null }, { data: { orderId: 7 } }, 'x'])
     expect(provider.readWebhook(odd)).toEqual({ type: 'unknown', reference: null, live: null })
-})
-
-test('a key tells whether it is live', () => {
-  expect(['test_sk_x', 'live_sk_x', 'live_gsk_x', 'test_ck_x', 'sk_test_x', ''].map(tossKeyMode)).toEqual([
-    'test',
-    'live',
-    'live',
-    undefined,
-    undefined,
-    undefined,
-  ])
 })

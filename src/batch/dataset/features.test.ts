@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { monthlyVolumes } from '../../../test/batch/monthly-volumes.ts'
 import { historyOf, type SmallRank, type SmallVolume } from '../../../test/batch/small-history.ts'
-import { monthlyVolumes, type VolumeObservation, volumeAtMonthEnd } from '../volumes/monthly-volume.ts'
+import { type VolumeObservation, volumeAtMonthEnd } from '../volumes/monthly-volume.ts'
 import { columnOf, examplesOf, featureNames, featuresOf } from './features.ts'
 import { dayName, dayOrdinal, type History, monthOf } from './history.ts'
 

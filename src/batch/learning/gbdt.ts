@@ -14,15 +14,6 @@ import { stopIfAsked, type Watch } from './watch.ts'
  */
 export type BoosterSettings = TreeSettings & { rounds: number; seed: number }
 
-export function trainBooster(
-  examples: Examples,
-  classes: number,
-  settings: BoosterSettings,
-  watch: Watch = {},
-): Boosted {
-  return growAlone(openBooster(examples, classes, settings), settings.rounds, watch).model()
-}
-
 /** Grows a booster by so many rounds. */
 export function growAlone(booster: Booster, rounds: number, watch: Watch = {}): Booster {
   for (let round = 0; round < rounds; round++) {

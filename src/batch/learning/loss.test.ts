@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { softmaxRows } from '../models/model.ts'
-import { gradientOf, hessianOf, rowLoss } from './loss.ts'
+import { gradientOf, rowLoss } from './loss.ts'
 
 const STEP = 1e-4
 const scoreLists = fc.array(fc.double({ min: -4, max: 4, noNaN: true }), { minLength: 2, maxLength: 5 })
@@ -21,10 +21,9 @@ test('gradient and hessian are the first and second difference of the loss', () 
     fc.property(scoreLists, fc.nat(), fc.nat(), (scores, anyLabel, anyClass) => {
       const label = anyLabel % scores.length
       const k = anyClass % scores.length
-      const [before, here, after] = [-STEP, 0, STEP].map((step) => lossAt(scores, label, k, step))
+      const [before, after] = [-STEP, STEP].map((step) => lossAt(scores, label, k, step))
       const probability = probabilitiesOf(scores)[k]!
       expect(gradientOf(probability, label === k)).toBeCloseTo((after! - before!) / (2 * STEP), 6)
-      expect(hessianOf(probability)).toBeCloseTo((after! - 2 * here! + before!) / STEP ** 2, 5)
     }),
   )
 })

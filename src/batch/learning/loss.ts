@@ -1,6 +1,6 @@
 /**
  * The loss everything here is trained and judged by: minus the logarithm of the probability given to what
- * then happened. Its derivatives in the score of a class need only the probability of that class.
+ * then happened. Its derivative in the score of a class needs only the probability of that class.
  */
 export function rowLoss(probability: number): number {
   return -Math.log(Math.max(probability, LEAST))
@@ -8,10 +8,6 @@ export function rowLoss(probability: number): number {
 
 export function gradientOf(probability: number, happened: boolean): number {
   return happened ? probability - 1 : probability
-}
-
-export function hessianOf(probability: number): number {
-  return probability * (1 - probability)
 }
 
 /** A probability of exactly zero would make one row outweigh all others. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
+import { trainBooster } from '../../../test/batch/train-booster.ts'
 import { readFixture } from '../../../test/fixtures/rank-classifier/read.ts'
 import { sliceExamples } from '../dataset/examples.ts'
-import { trainBooster } from '../learning/gbdt.ts'
 import { trainSoftmax } from '../learning/softmax.ts'
 import { addContributions, explain, withExpectations } from '../models/explain.ts'
 import { type Model, predictScores } from '../models/model.ts'

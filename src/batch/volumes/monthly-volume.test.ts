@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { monthlyVolumes } from '../../../test/batch/monthly-volumes.ts'
 import { addDays, daysBetween } from '../../platform/time.ts'
 import {
   type MonthlyVolume,
   monthlyVolume,
-  monthlyVolumes,
   monthsTouchedBy,
   summarise,
   type VolumeObservation,

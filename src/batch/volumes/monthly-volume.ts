@@ -25,16 +25,6 @@ export type VolumeObservation = {
   readonly volumeMax: number | null
 }
 
-/**
- * Works out every month that the observations of one keyword and one source touch, oldest first. The order of the
- * observations does not matter, nor does it matter if some come twice.
- */
-export function monthlyVolumes(observations: readonly VolumeObservation[]): MonthlyVolume[] {
-  const known = index(observations)
-  const months = new Set(observations.flatMap(monthsTouchedBy))
-  return [...months].sort().map((month) => monthlyVolumeFrom(month, known)!)
-}
-
 /** One month alone. Windows reach back, so the observations must run to 29 days past the end of the month. */
 export function monthlyVolume(
   month: Month,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { signStandardWebhook, verifyStandardWebhook } from './standard-webhooks.ts'
+import { signStandardWebhook } from '../../../test/sign-webhook.ts'
+import { verifyStandardWebhook } from './standard-webhooks.ts'
 
 const ascending = 'whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8='
 const other = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
@@ -117,8 +118,4 @@ test.each<[string, Changes]>([
   ],
 ])('a notification is refused with %s', (_what, changes) => {
   expect(verify(changes)).toBeUndefined()
-})
-
-test('nobody signs with a secret that is no secret', () => {
-  expect(() => signStandardWebhook('whsec_', 'msg_1', Buffer.from('{}'), new Date())).toThrow(/secret/)
 })

@@ -39,23 +39,6 @@ export function verifyStandardWebhook({
   return authentic ? { eventId: id } : undefined
 }
 
-/** Makes the three headers of a notification. */
-export function signStandardWebhook(
-  secret: string,
-  id: string,
-  body: Buffer,
-  now: Date,
-): Record<string, string> {
-  const timestamp = String(Math.floor(now.getTime() / 1000))
-  const signature = digest(secret, id, timestamp, body)
-  if (!signature) throw new Error('A webhook secret is whsec_ and the base64 of at least 16 bytes.')
-  return {
-    'webhook-id': id,
-    'webhook-timestamp': timestamp,
-    'webhook-signature': `v1,${signature.toString('base64')}`,
-  }
-}
-
 /**
  * A header that stands twice arrives as a list, or joined by a comma, which neither an id nor a timestamp nor the end of
  * a signature may hold: all of these are refused, because it is not clear which one was signed.

@@ -50,20 +50,6 @@ export async function enqueue<T>(
   `.execute(tx)
 }
 
-/** Many jobs of one name in one statement. */
-export async function enqueueAll<T>(
-  tx: Tx<T>,
-  name: string,
-  payloads: readonly Record<string, string | number>[],
-): Promise<void> {
-  if (payloads.length === 0) return
-  await sql`
-    select count(*) from graphile_worker.add_jobs(array(
-      select (${name}, payload, null, null, ${defaultAttempts}, null, null, null)::graphile_worker.job_spec
-      from unnest(${payloads.map((payload) => JSON.stringify(payload))}::json[]) as payload))
-  `.execute(tx)
-}
-
 /** Creates or updates the queue's own tables. Where they are this release's already, it only reads. */
 export async function migrateQueue(url: string, connectTimeoutMs = 5_000): Promise<void> {
   const pgPool = openPool({

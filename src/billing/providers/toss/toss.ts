@@ -401,9 +401,3 @@ function wholeSecond(instant: Date): Date {
 function* inGroups<T>(items: readonly T[], size: number): Generator<readonly T[]> {
   for (let start = 0; start < items.length; start += size) yield items.slice(start, start + size)
 }
-
-/** What a key of Toss is for, by its own marks. Undefined: no secret key of Toss. */
-export function tossKeyMode(secretKey: string): 'test' | 'live' | undefined {
-  const mode = /^(test|live)_g?sk_\S+$/.exec(secretKey)?.[1]
-  return mode as 'test' | 'live' | undefined
-}
