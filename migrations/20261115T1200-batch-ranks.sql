@@ -15,10 +15,12 @@ create table batch.rank (
   location        text collate "C" not null,
   status          text not null,
   url             text,
+  reason          text,                        -- of a failed check: why
   primary key (workspace_id, keyword_id, day, engine, device, location),
   check (status in ('ranked', 'not_in_depth', 'failed')),
   check ((status = 'ranked') = (position is not null)),
-  check (position between 1 and searched_depth)
+  check (position between 1 and searched_depth),
+  check (reason is null or status = 'failed')
 ) partition by range (day);
 
 -- Makes sure that a month of ranks can be stored. Attaching a finished table, unlike creating a partition in place,

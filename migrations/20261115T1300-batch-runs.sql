@@ -1,7 +1,7 @@
 -- One execution of a batch task. Runs belong to the installation, not to a workspace.
 create table batch.run (
   id           text collate "C" primary key,
-  task         text not null check (task in ('train_classifier', 'predict', 'aggregate_volumes')),
+  task         text not null check (task in ('train_classifier', 'predict', 'aggregate_volumes', 'collect_ranks', 'collect_volumes')),
   trigger      text not null check (trigger in ('manual', 'schedule')),
   status       text not null check (status in ('queued', 'running', 'succeeded', 'failed', 'skipped')),
   queued_at    timestamptz not null,

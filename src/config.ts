@@ -1,11 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
+import type { SourceSettings } from './batch/sources/port.ts'
 import { isToken } from './platform/access/token.ts'
 import { isLoopback } from './platform/loopback.ts'
 import { parseCron } from './platform/queue/cron.ts'
 import { isZone } from './platform/time.ts'
 import type { VaultKey } from './platform/vault/vault.ts'
+import { readSources, sourceKeyNames } from './source-settings.ts'
 
 export type Config = {
   readonly mode: 'sandbox' | 'live'
@@ -32,6 +34,8 @@ export type Config = {
   readonly provider: ProviderSettings & { readonly timeoutMs: number }
   /** It, and every other one whose key is set: cards that it stored are still charged there. */
   readonly providers: readonly ProviderSettings[]
+  /** Where ranks and volumes come from by themselves: those whose keys are set. */
+  readonly sources: readonly SourceSettings[]
   readonly answerWithinMs: number
   /** How many requests of one token a process works at a time; 0 is no limit. */
   readonly tokenConcurrency: number
@@ -142,6 +146,7 @@ export function readConfig(environment: Environment): Config {
       ),
     },
     providers: [named, ...others],
+    sources: readSources(read, mode === 'live', problems),
     answerWithinMs: read.integer('ANSWER_WITHIN_MS', 15_000, 100, 600_000),
     tokenConcurrency: read.integer('TOKEN_CONCURRENCY', 64, 0, 10_000),
     billingRate: read.integer('BILLING_RATE', 6_000, 0, 1_000_000),
@@ -383,6 +388,7 @@ const providerKeyNames = new Set([
   'PORTONE_API_SECRET',
   'STRIPE_WEBHOOK_SECRETS',
   'PORTONE_WEBHOOK_SECRETS',
+  ...sourceKeyNames,
 ])
 
 function isLine(text: string): boolean {

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type pg from 'pg'
 import type { BatchApp } from './batch/app.ts'
+import { openSources } from './batch/sources/registry.ts'
 import type { BillingStore } from './billing/app.ts'
 import type { Config } from './config.ts'
 import { type Database, migrateDatabase, openDatabase, requireSchema } from './database.ts'
@@ -54,6 +55,7 @@ export async function openFoundation(config: Config, options: FoundationOptions)
     })
     opened = pool
     const clock = config.mode === 'sandbox' ? await movableClock(pool) : realClock()
+    const sources = openSources(config.sources)
     return {
       config,
       log,
@@ -70,8 +72,10 @@ export async function openFoundation(config: Config, options: FoundationOptions)
         fence: unfenced,
         schedule: config.schedule,
         modelCacheDir: join(config.dataDir, 'models'),
+        sources,
       },
       async close() {
+        for (const source of sources.values()) source.close()
         await pool.end()
         await database.close()
       },

@@ -27,19 +27,33 @@ export async function moveClock(
   const done: Record<string, number> = {}
   // What stays due although its work was tried would hold time for ever; time goes on past it, by way of the rest.
   let stuckAt: Date | undefined
-  const next = () => billing.nextDue(app.billing, stuckAt)
+  let collecting = true
+  const next = async () => {
+    const due = await billing.nextDue(app.billing, stuckAt)
+    const checks = collecting ? await batch.nextDue(app.batch) : undefined
+    return checks && (!due || checks < due) ? { at: checks, of: 'checks' } : due && { at: due, of: 'billing' }
+  }
   const moveTo = async (instant: Date) => {
     await turnProvider(instant)
     await app.clock.moveTo(instant)
   }
   try {
-    for (let due = await next(); due && due <= target; due = await next()) {
+    for (let found = await next(); found && found.at <= target; found = await next()) {
+      const { at: due, of } = found
       if (due > app.clock()) await moveTo(due)
+      if (of === 'checks') {
+        add(done, await batch.collectDue(app.batch))
+        // What stays due although it was tried waits for the next look of a worker.
+        const after = await batch.nextDue(app.batch)
+        collecting = after === undefined || after > app.clock()
+        continue
+      }
       const counts = await billing.runDue(app.billing, (use) => app.billingFor[use])
       if (!Object.values(counts).some((count) => count > 0)) stuckAt = due
-      for (const [kind, count] of Object.entries(counts)) done[kind] = (done[kind] ?? 0) + count
+      add(done, counts)
     }
     await moveTo(target)
+    if (collecting) add(done, await batch.collectDue(app.batch))
     // A batch slot that was passed runs once, not once for every day of the way.
     return {
       done: { ...done, ...(await batch.runDue(app.batch)) },
@@ -52,6 +66,10 @@ export async function moveClock(
       [target],
     )
   }
+}
+
+function add(sums: Record<string, number>, counts: Record<string, number>): void {
+  for (const [kind, count] of Object.entries(counts)) sums[kind] = (sums[kind] ?? 0) + count
 }
 
 /** Whether a move is under way. Sweeps hold still meanwhile: the mover does their work, in order. */

@@ -26,6 +26,7 @@ function makeLog(config: Config): OpenedLog {
     config.bootstrapToken,
     config.hintSecret,
     ...config.providers.flatMap(({ secretKey, webhookSecrets }) => [secretKey, ...webhookSecrets]),
+    ...config.sources.flatMap(({ credentials: { host: _, ...secret } }) => Object.values(secret)),
   ]) {
     if (secret) secrets.add(secret)
   }

@@ -1,4 +1,5 @@
 import { ConfigError, readConfig } from '../src/config.ts'
+import { credentialsOf } from '../src/source-settings.ts'
 
 /** What docs/settings.md says of one variable of the environment. Names and accepted forms come from config.ts itself. */
 export type Setting = {
@@ -201,6 +202,46 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     { name: 'SCHEDULE_PREDICTION', fallback: '30 4 * * *', meaning: 'When it predicts.' },
     { name: 'SCHEDULE_AGGREGATION', fallback: '30 0 * * *', meaning: 'When search volumes are aggregated.' },
   ],
+  'Sources of ranks and volumes': Object.entries(credentialsOf).flatMap(([source, variables]) =>
+    settingsOfSource(source, Object.values(variables)),
+  ),
+}
+
+/** Each source is off until all of its keys are set. */
+function settingsOfSource(source: string, keys: readonly string[]): Setting[] {
+  const prefix = source.toUpperCase()
+  const licence =
+    source === 'naver_searchad' ? ' Its terms allow the numbers for buying and running search ads only.' : ''
+  return [
+    ...keys.map((name) => ({
+      name,
+      fallback: '(none)',
+      meaning: `Opens \`${source}\`; from the environment only.${licence}`,
+    })),
+    ...(source === 'naver_search'
+      ? [{ name: 'NAVER_SEARCH_HOST', fallback: 'hub', meaning: 'Which of its hosts the keys are for.' }]
+      : []),
+    {
+      name: `${prefix}_BASE_URL`,
+      fallback: '(its own)',
+      meaning: 'Where it is reached, such as a simulator.',
+    },
+    {
+      name: `${prefix}_RATE`,
+      fallback: '(by source; 200 on loopback)',
+      meaning: 'Calls a second, of all processes.',
+    },
+    {
+      name: `${prefix}_BUDGET_PER_DAY`,
+      fallback: '(1000; 1000000 on loopback)',
+      meaning: 'Paid calls a day of the whole installation.',
+    },
+    {
+      name: `${prefix}_WORKSPACE_BUDGET_PER_DAY`,
+      fallback: '0',
+      meaning: 'Paid calls a day of each workspace; with 0 only tokens for all workspaces may track with it.',
+    },
+  ]
 }
 
 /** Every variable that config.ts looks at. */

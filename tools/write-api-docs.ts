@@ -5,12 +5,22 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { serpapiWire } from '../src/sandbox/sources/serpapi-wire.ts'
+import { openSourceSandbox } from '../src/sandbox/sources/source-sandbox.ts'
 
 /** Writes `docs/api.md` anew: every route with a request and the answer a running service really gave. */
 const root = fileURLToPath(new URL('..', import.meta.url))
 const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-docs-'))
+const source = await openSourceSandbox({ wire: serpapiWire })
 const service = spawn(process.execPath, [join(root, 'dist/main.js'), 'serve'], {
-  env: { PATH: process.env['PATH'], HOME: process.env['HOME'], RANKLEDGER_DATA: dataDir, PORT: '0' },
+  env: {
+    PATH: process.env['PATH'],
+    HOME: process.env['HOME'],
+    RANKLEDGER_DATA: dataDir,
+    PORT: '0',
+    SERPAPI_API_KEY: 'a-key-of-the-sandbox',
+    SERPAPI_BASE_URL: source.url,
+  },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
 
@@ -41,6 +51,7 @@ try {
 } finally {
   service.kill('SIGTERM')
   await new Promise((resolve) => service.on('exit', resolve))
+  await source.close()
   rmSync(dataDir, { recursive: true, force: true })
 }
 
@@ -510,6 +521,32 @@ async function batch(): Promise<void> {
   await show('GET', `/api/batch/predictions/${encodeURIComponent(keyword)}?workspace_id=demo`)
   say('What was said, and what came true once the horizon had passed, is kept for 400 days:')
   await show('GET', `/api/batch/predictions/${encodeURIComponent(keyword)}/history?workspace_id=demo`)
+
+  say('### Trackers and sources')
+  await show('PUT', '/api/batch/trackers/main', {
+    workspace_id: 'demo',
+    site: 'example.com',
+    match: 'host',
+    engine: 'google',
+    device: 'mobile',
+    location: 'KR',
+    depth: 20,
+    source: 'serpapi',
+    every: 'day',
+    window: { from: '01:00', to: '06:00', zone: 'Asia/Seoul' },
+    keywords: 'all',
+    budget_per_day: 500,
+  })
+  await show('GET', '/api/batch/trackers?workspace_id=demo')
+  await show('GET', '/api/batch/trackers/main?workspace_id=demo')
+  await show('POST', '/api/batch/trackers/main/check', {
+    workspace_id: 'demo',
+    keywords: [keyword],
+    dry_run: true,
+  })
+  await show('DELETE', '/api/batch/trackers/main?workspace_id=demo')
+  await show('GET', '/api/batch/sources')
+  await show('GET', '/api/batch/movements?workspace_id=demo&limit=2')
 }
 
 async function fillWithDemo(): Promise<void> {

@@ -2,6 +2,7 @@ import type pg from 'pg'
 import type { Clock } from '../platform/clock.ts'
 import type { Db, Tx } from '../platform/database/db.ts'
 import type { Fence } from '../platform/queue/queue.ts'
+import type { Sources } from './sources/port.ts'
 import type { BatchTables } from './tables.ts'
 
 export type BatchDb = Db<BatchTables>
@@ -22,4 +23,6 @@ export type BatchApp = {
   readonly schedule?: { readonly training: string; readonly prediction: string; readonly aggregation: string }
   /** Where artifacts of models are kept as files too. The database has them all; without this nothing is cached. */
   readonly modelCacheDir?: string
+  /** What is set up to ask for ranks and volumes. */
+  readonly sources: Sources
 }

@@ -1,5 +1,6 @@
 import type { BatchApp } from './app.ts'
 import { ensureRankMonths, monthsAhead } from './ranks/rank-rows.ts'
+import { collectNow, nextCollection } from './scheduling/collect-now.ts'
 import { startScheduledRuns } from './scheduling/start-scheduled-runs.ts'
 import { requeueAbandonedRuns } from './scheduling/trigger-run.ts'
 
@@ -9,3 +10,9 @@ export async function runDue(app: BatchApp): Promise<Record<string, number>> {
   const { queued, skipped } = await startScheduledRuns(app)
   return { runs_queued: queued, runs_skipped: skipped, runs_requeued: await requeueAbandonedRuns(app) }
 }
+
+/** When checks are next to be planned, made or ended. Undefined: never, as things are. */
+export const nextDue = nextCollection
+
+/** Makes the checks that are due, here and now. */
+export const collectDue = collectNow

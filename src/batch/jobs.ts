@@ -3,6 +3,8 @@ import { type Job, job } from '../platform/queue/queue.ts'
 import type { BatchApp } from './app.ts'
 import { predictRanks } from './predictions/predict-ranks.ts'
 import { workAggregation } from './runs/work-aggregation.ts'
+import { collectRanks } from './tracking/collect-ranks.ts'
+import { collectVolumes } from './tracking/collect-volumes.ts'
 import { trainClassifier } from './training/train-classifier.ts'
 
 const ofRun = Type.Object({ runId: Type.String() })
@@ -12,4 +14,6 @@ export const batchJobs: Readonly<Record<string, Job<BatchApp>>> = {
   'batch.aggregate-volumes': job(ofRun, workAggregation),
   'batch.train-classifier': job(ofRun, trainClassifier),
   'batch.predict-ranks': job(ofRun, predictRanks),
+  'batch.collect-ranks': job(ofRun, collectRanks),
+  'batch.collect-volumes': job(ofRun, collectVolumes),
 }

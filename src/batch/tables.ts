@@ -21,6 +21,7 @@ export type BatchTables = {
     position: number | null
     searched_depth: number
     url: string | null
+    reason: string | null
     checked_at: Date
     revision: Generated<number>
   }
@@ -127,10 +128,34 @@ export type BatchTables = {
     outcome: ClassName | null
     settled_at: Date | null
   }
+  'batch.tracker': {
+    workspace_id: string
+    id: string
+    site: string
+    match: 'host' | 'domain' | 'prefix' | 'regex'
+    engine: string
+    device: string
+    location: string
+    language: string | null
+    depth: number
+    source: string
+    every: 'day' | 'week' | 'month'
+    window_from: string
+    window_to: string
+    zone: string
+    keyword_keys: string[] | null
+    keyword_texts: string[] | null
+    budget_per_day: number | null
+    anchor_day: string
+    next_day: string
+    next_plan_at: Date
+    last_check_at: Date | null
+    created_at: Date
+  }
 }
 
 type ClassName = 'rise' | 'hold' | 'fall'
-type RunTask = 'train_classifier' | 'predict' | 'aggregate_volumes'
+type RunTask = 'train_classifier' | 'predict' | 'aggregate_volumes' | 'collect_ranks' | 'collect_volumes'
 type RunTrigger = 'manual' | 'schedule'
 type RunStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'skipped'
 type ModelStatus = 'candidate' | 'active' | 'retired' | 'rejected'

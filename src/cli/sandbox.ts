@@ -5,7 +5,10 @@ import { keepSecret } from '../platform/data-dir.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
 import { readSecretKey } from '../sandbox/secret-key.ts'
+import { openSourceSandbox, type SourceWire } from '../sandbox/sources/source-sandbox.ts'
+import { sourceWires } from '../sandbox/sources/source-wires.ts'
 import { wires } from '../sandbox/wires.ts'
+import { openLog, type ServiceLog } from '../service-log.ts'
 import { type Command, CommandFailed, parseOnlyFlags, UsageError, underGuard } from './command.ts'
 
 export const sandbox: Command = {
@@ -16,7 +19,11 @@ Listens on --port, by default SANDBOX_PORT, and keeps its book in the database. 
 notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webhook. It listens on this machine only, unless
 --host names another address. It is opened by PROVIDER_SECRET_KEY, if that is set, and by the key in its database, which
 every process of the same database finds by itself. What it
-says is lines of JSON, with --json or without. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.`,
+says is lines of JSON, with --json or without. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.
+
+It also plays the sources of ranks and volumes, over a made-up web and without a database: --as ${sourceWires.map(({ name }) => name).join(', ')}.
+Point the service to one with its variable, such as SERPAPI_BASE_URL; --calls-per-second says what it takes at most. What it
+counted is told by GET /__sandbox/book, and POST /__sandbox/faults has it fail.`,
 
   async run(args) {
     const { values } = parseOnlyFlags(args, {
@@ -25,16 +32,30 @@ says is lines of JSON, with --json or without. --as has it speak another provide
       'webhook-url': { type: 'string' },
       host: { type: 'string', default: '127.0.0.1' },
       json: { type: 'boolean', default: false },
+      'calls-per-second': { type: 'string', default: '1000' },
     })
     const wire = wires.find(({ name }) => name === values.as)
-    if (!wire) throw new UsageError(`--as takes one of ${wires.map(({ name }) => name).join(', ')}.`)
+    const sourceWire = sourceWires.find(({ name }) => name === values.as)
+    if (!wire && !sourceWire)
+      throw new UsageError(
+        `--as takes one of ${[...wires, ...sourceWires].map(({ name }) => name).join(', ')}.`,
+      )
     const port = values.port === undefined ? undefined : Number(values.port)
     if (port !== undefined && !(Number.isInteger(port) && port >= 0 && port < 65_536))
       throw new UsageError('--port takes a number from 0 to 65535.')
+    const callsPerSecond = Number(values['calls-per-second'])
+    if (!(callsPerSecond > 0)) throw new UsageError('--calls-per-second takes a number above 0.')
     const config = loadConfig()
     if (config.mode === 'live')
       throw new CommandFailed('The sandbox provider takes no real money and refuses MODE=live.')
     const stopSignal = untilAskedToStop()
+    if (!wire)
+      return playSource(
+        sourceWire!,
+        { port: port ?? 0, host: values.host, callsPerSecond },
+        openLog(config).log,
+        stopSignal,
+      )
     return underGuard(config, {}, async () => {
       const { log, secrets, pool, clock, close } = await openFoundation(config, {
         name: 'sandbox',
@@ -72,4 +93,18 @@ says is lines of JSON, with --json or without. --as has it speak another provide
       }
     })
   },
+}
+
+/** Plays a source: it has no book but its count, so it needs no database. */
+async function playSource(
+  wire: SourceWire,
+  options: { port: number; host: string; callsPerSecond: number },
+  log: ServiceLog,
+  stopSignal: Promise<string>,
+): Promise<number> {
+  const source = await openSourceSandbox({ wire, ...options })
+  log.info('service.started', { mode: 'sandbox', port: Number(new URL(source.url).port), worker: false })
+  log.info('service.stopping', { signal: await stopSignal })
+  await source.close()
+  return 0
 }

@@ -61,6 +61,17 @@ export function dayOf(instant: Date, zone: string): Day {
   return dayOfUtcMs(instant.getTime() + offsetMs)
 }
 
+/**
+ * When a zone's clocks show a time of a day, `24:00` being the next midnight. A time that is skipped is the one after the
+ * gap, and of one that comes twice the first is meant.
+ */
+export function instantAt(day: Day, time: string, zone: string): Date {
+  const [hours, minutes] = time.split(':').map(Number) as [number, number]
+  const date = Temporal.PlainDate.from(day).add({ days: hours === 24 ? 1 : 0 })
+  const local = date.toPlainDateTime({ hour: hours % 24, minute: minutes })
+  return new Date(local.toZonedDateTime(zone).epochMilliseconds)
+}
+
 export function addDays(day: Day, days: number): Day {
   return dayOfUtcMs(startOfUtcDay(day) + days * msPerDay)
 }

@@ -56,6 +56,7 @@ describe('recording', () => {
         position: 3,
         searched_depth: 50,
         url: 'https://example.com/a?b=1',
+        reason: null,
         checked_at: expect.stringMatching(/^2030-01-15T12:.*\+00:00$/),
       },
     ])
@@ -147,6 +148,7 @@ describe('recording', () => {
       [{ keyword: 'shoes', day, status: 'not_in_depth', position: 3 }, 'position_not_allowed'],
       [{ keyword: 'shoes', day, status: 'failed', position: 3 }, 'position_not_allowed'],
       [{ keyword: 'shoes', day, status: 'failed', searched_depth: 0 }, 'searched_depth_out_of_range'],
+      [ranked('shoes', day, 1, { reason: 'timeout' }), 'reason_not_allowed'],
       [ranked('shoes', '2029-02-29', 1), 'day_not_real'],
       [ranked('shoes', '2030-01-18', 1), 'day_out_of_range'],
       [ranked('shoes', '1999-12-31', 1), 'day_out_of_range'],

@@ -25,7 +25,7 @@ beforeAll(async () => {
   await store('ws_b', ['2023-02-01', '2025-02-28', '2026-06-14'])
   // One is corrected, one failed, one carries a link, and a keyword goes away.
   await store('ws_a', ['2025-02-01'], { position: 9, checked_at: '2025-02-01T23:00:00.123Z' })
-  await store('ws_b', ['2025-02-27'], { status: 'failed', position: undefined })
+  await store('ws_b', ['2025-02-27'], { status: 'failed', position: undefined, reason: 'timeout' })
   await store('ws_b', ['2025-02-26'], { url: 'https://example.com/길?a=b' })
   await world.ask('DELETE', '/api/batch/keywords', { body: { workspace_id: 'ws_a', keywords: ['gone'] } })
 })

@@ -171,6 +171,7 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       clock,
       timeZone: 'UTC',
       fence: async () => {},
+      sources: new Map(),
     })
     await http.ready()
     const service: Service = { process, http, billing, vaultKeys: vaultKeys.slice(0, 1) }

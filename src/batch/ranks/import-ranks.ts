@@ -122,7 +122,7 @@ async function tryCopyRanks(
     copyIn(
       client,
       `copy batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, url,
-                        checked_at)
+                        reason, checked_at)
        from stdin`,
       rows,
     )
@@ -163,11 +163,12 @@ function copyRows(workspaceId: string, ranks: readonly Rank[], ids: ReadonlyMap<
   const instants = new Map<Date, string>()
   let rows = ''
   for (const rank of ranks) {
-    const { key, day, engine, device, location, status, position, searchedDepth, url, checkedAt } = rank
+    const { key, day, engine, device, location, status, position, searchedDepth, url, reason, checkedAt } =
+      rank
     const instant = instants.get(checkedAt) ?? checkedAt.toISOString()
     instants.set(checkedAt, instant)
     const series = `${workspaceId}\t${ids.get(key)}\t${day}\t${engine}\t${device}\t${location}`
-    const place = `${status}\t${position ?? '\\N'}\t${searchedDepth}\t${url === null ? '\\N' : copyText(url)}`
+    const place = `${status}\t${position ?? '\\N'}\t${searchedDepth}\t${url === null ? '\\N' : copyText(url)}\t${reason ?? '\\N'}`
     rows += `${series}\t${place}\t${instant}\n`
   }
   return Buffer.from(rows)

@@ -18,6 +18,12 @@ export const RankForm = Type.Object(
     ),
     searched_depth: Type.Optional(Type.Number({ default: 100 })),
     url: Type.Optional(Type.String({ maxLength: 2048, pattern: '^[^\\x00-\\x1f\\x7f]*$' })),
+    reason: Type.Optional(
+      Type.String({
+        pattern: '^[a-z0-9_]{1,64}$',
+        description: 'With `failed`, and only then: what went wrong, as a code such as timeout',
+      }),
+    ),
     engine: Type.Optional(Series('The search engine, by default naver')),
     device: Type.Optional(Series('The device, by default mobile')),
     location: Type.Optional(Series('The place searched from, by default KR')),

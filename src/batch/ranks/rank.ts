@@ -12,6 +12,7 @@ export type RankObservation = {
   position?: number
   searched_depth?: number
   url?: string
+  reason?: string
   engine?: string
   device?: string
   location?: string
@@ -30,6 +31,8 @@ export type Rank = {
   readonly position: number | null
   readonly searchedDepth: number
   readonly url: string | null
+  /** With `failed` only: what went wrong. */
+  readonly reason: string | null
   readonly checkedAt: Date
 }
 
@@ -42,6 +45,7 @@ export type RankRefusal =
   | 'position_missing'
   | 'position_not_allowed'
   | 'position_out_of_range'
+  | 'reason_not_allowed'
   | 'checked_at_not_real'
   | 'checked_at_in_future'
 
@@ -95,7 +99,8 @@ export function openRankReader(now: Date): (observation: RankObservation) => Ran
     const refusal =
       dayRefusalOf(observation.day) ??
       check.refusal ??
-      placeRefusal(observation.status, observation.position, searchedDepth)
+      placeRefusal(observation.status, observation.position, searchedDepth) ??
+      reasonRefusal(observation)
     if (refusal) return { refusal }
 
     return {
@@ -108,6 +113,7 @@ export function openRankReader(now: Date): (observation: RankObservation) => Ran
       position: observation.position ?? null,
       searchedDepth,
       url: observation.url ?? null,
+      reason: observation.reason ?? null,
       checkedAt: check.at!,
     }
   }
@@ -149,6 +155,10 @@ function placeRefusal(
   return Number.isInteger(position) && position >= 1 && position <= depth
     ? undefined
     : 'position_out_of_range'
+}
+
+function reasonRefusal({ status, reason }: RankObservation): RankRefusal | undefined {
+  return reason !== undefined && status !== 'failed' ? 'reason_not_allowed' : undefined
 }
 
 /** The order in which ranks are locked and written, by everyone, so that no two writers wait in a ring. */

@@ -1,4 +1,7 @@
-import type { BatchApp } from '../app.ts'
+import { CompiledQuery } from 'kysely'
+import type pg from 'pg'
+import { invariant } from '../../platform/invariant.ts'
+import type { BatchApp, BatchTx } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
 import { ensureRankMonths, mergeRanks, monthOf, monthsOf, unmadeMonths, withMonths } from './rank-rows.ts'
@@ -44,6 +47,35 @@ export async function recordRanks(
     rejected,
     rejections,
   }
+}
+
+/**
+ * Stores observations of several workspaces inside somebody's transaction, by the same rule. Their months exist already.
+ * One whose keyword is gone by now has no place to go and is left out.
+ */
+export async function mergeObservations(
+  tx: BatchTx,
+  now: Date,
+  told: readonly { workspaceId: string; observation: RankObservation }[],
+): Promise<void> {
+  const workspaces = new Map<string, RankObservation[]>()
+  for (const { workspaceId, observation } of told) {
+    const observations = workspaces.get(workspaceId)
+    if (observations) observations.push(observation)
+    else workspaces.set(workspaceId, [observation])
+  }
+  for (const workspaceId of [...workspaces.keys()].sort()) {
+    const { ranks, rejections } = readAll(workspaces.get(workspaceId)!, now)
+    invariant(rejections.length === 0, `our own observations make sense, not ${rejections[0]?.code}`)
+    await mergeRanks(clientOf(tx), workspaceId, dedupe([...ranks.keys()]), now)
+  }
+}
+
+/** The transaction as the statements of this slice take it. */
+function clientOf(tx: BatchTx): pg.PoolClient {
+  const query = ({ text, values }: { text: string; values: unknown[] }) =>
+    tx.executeQuery(CompiledQuery.raw(text, values))
+  return { query } as unknown as pg.PoolClient
 }
 
 /** Makes the months that will be written to. A day that only unknown keywords name makes nothing. */

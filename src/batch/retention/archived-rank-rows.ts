@@ -11,22 +11,24 @@ export async function mergeArchivedRanks(
     `with given as materialized (
        select g.*, k.id as keyword_id
        from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
-                   $9::smallint[], $10::text[], $11::bigint[], $12::smallint[])
+                   $9::smallint[], $10::text[], $11::bigint[], $12::smallint[], $13::text[])
          with ordinality
-         as g (workspace_id, key, day, engine, device, location, status, position, searched_depth, url, micros, revision, n)
+         as g (workspace_id, key, day, engine, device, location, status, position, searched_depth, url, micros, revision, reason,
+               n)
        left join batch.keyword k on k.workspace_id = g.workspace_id and k.key = g.key
      ),
      merged as (
        insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
-                                    searched_depth, url, checked_at, revision)
+                                    searched_depth, url, checked_at, revision, reason)
        select workspace_id, keyword_id, date '1970-01-01' + day, engine, device, location, status, position, searched_depth,
-              url, timestamptz 'epoch' + micros * interval '1 microsecond', revision
+              url, timestamptz 'epoch' + micros * interval '1 microsecond', revision, reason
        from given
        where keyword_id is not null
        order by n
        on conflict (workspace_id, keyword_id, day, engine, device, location) do update
          set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
-             url = excluded.url, checked_at = excluded.checked_at, revision = least(r.revision, 32766) + 1
+             url = excluded.url, checked_at = excluded.checked_at, reason = excluded.reason,
+             revision = least(r.revision, 32766) + 1
          where ${supersedes('null')}
        returning workspace_id, keyword_id, day, engine, device, location
      ),
@@ -55,4 +57,5 @@ const archivedColumns = [
   'url',
   'checked_at',
   'revision',
+  'reason',
 ] as const satisfies readonly (keyof ArchivedRank)[]

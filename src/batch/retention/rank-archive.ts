@@ -27,6 +27,7 @@ export type ArchivedRank = {
   position: number | null
   searched_depth: number
   url: string | null
+  reason: string | null
   /** Microseconds since 1970. */
   checked_at: bigint
   revision: number
@@ -51,6 +52,7 @@ const columns: Readonly<Record<keyof ArchivedRank, Kind>> = {
   position: orNull(small),
   searched_depth: small,
   url: orNull(text),
+  reason: orNull(text),
   checked_at: { type: 'INT64', converted_type: 'TIMESTAMP_MICROS', repetition_type: 'REQUIRED' },
   revision: small,
 }
@@ -87,7 +89,7 @@ export async function archiveMonth(
     await client.query(`
       declare leaving no scroll cursor for
       select r.workspace_id, k.key, k.display as keyword, r.day - date '1970-01-01' as day, r.engine, r.device, r.location,
-             r.status, r.position, r.searched_depth, r.url,
+             r.status, r.position, r.searched_depth, r.url, r.reason,
              (extract(epoch from r.checked_at) * 1000000)::bigint as checked_at, r.revision
       from batch.${quoted(table)} r
       join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id

@@ -149,6 +149,18 @@ export async function claimAbandonedRuns(tx: BatchTx): Promise<{ id: string; tas
     .execute()
 }
 
+/** Whether nobody works a run that is under way. */
+export async function isAbandoned(db: BatchDb, id: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('batch.run')
+    .select('id')
+    .where('id', '=', id)
+    .where('status', 'in', ['queued', 'running'])
+    .where('leased_until', '<', sql<Date>`clock_timestamp()`)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
 export async function findRun(db: BatchDb, id: string): Promise<Run | undefined> {
   const row = await db.selectFrom('batch.run').selectAll().where('id', '=', id).executeTakeFirst()
   return row && toRun(row)

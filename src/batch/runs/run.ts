@@ -1,4 +1,10 @@
-export const runTasks = ['train_classifier', 'predict', 'aggregate_volumes'] as const
+export const runTasks = [
+  'train_classifier',
+  'predict',
+  'aggregate_volumes',
+  'collect_ranks',
+  'collect_volumes',
+] as const
 export type RunTask = (typeof runTasks)[number]
 
 export const runStatuses = ['queued', 'running', 'succeeded', 'failed', 'skipped'] as const
@@ -29,6 +35,7 @@ export const runErrors = {
   no_active_model: 'No model is active.',
   not_enough_rows: 'The rank history holds fewer rows than training needs.',
   run_in_progress: 'A run of this task was queued or running already.',
+  no_source: 'No source of ranks or volumes is set up; set the keys of one and restart.',
   worker_lost: 'Every worker that took this run up was lost.',
   corrupt_model: 'The active model cannot be read; run `rankledger check-model`.',
   internal_error: 'The run failed for a reason that the log tells.',

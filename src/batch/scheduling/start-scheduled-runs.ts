@@ -2,8 +2,13 @@ import { invariant } from '../../platform/invariant.ts'
 import { nextSlot, parseCron } from '../../platform/queue/cron.ts'
 import type { BatchApp } from '../app.ts'
 import type { RunTask } from '../runs/run.ts'
+import { anyCheckDue } from '../tracking/check-rows.ts'
 import { listSlots, moveSlot, putSlot, type Slot } from './schedule-rows.ts'
-import { triggerScheduledRun } from './trigger-run.ts'
+import { hasSource, startCheckRun, triggerScheduledRun } from './trigger-run.ts'
+
+// Checks are due at times of their own; those of some minutes share a run.
+const collectionCron = '*/5 * * * *'
+const volumesCron = '15 1 * * *'
 
 export type StartedRuns = { queued: number; skipped: number }
 
@@ -16,7 +21,7 @@ export async function startScheduledRuns(app: BatchApp): Promise<StartedRuns> {
   if (!app.schedule) return started
   const now = app.clock()
   const slots = new Map((await listSlots(app.db)).map((slot) => [slot.task, slot]))
-  for (const [task, cron] of timetable(app.schedule)) {
+  for (const [task, cron] of timetable(app, app.schedule)) {
     const slot = slots.get(task)
     const zone = app.timeZone
     if (slot?.cron !== cron || slot.zone !== zone) {
@@ -26,22 +31,33 @@ export async function startScheduledRuns(app: BatchApp): Promise<StartedRuns> {
       if (outcome) started[outcome]++
     }
   }
+  if (
+    hasSource(app, 'ranks') &&
+    (await anyCheckDue(app.db, now, { byHand: true })) &&
+    (await startCheckRun(app, now))
+  )
+    started.queued++
   return started
 }
 
 /** In the order in which a night does them: volumes feed training, and training feeds predictions. */
-function timetable(schedule: NonNullable<BatchApp['schedule']>): [RunTask, string][] {
+function timetable(app: BatchApp, schedule: NonNullable<BatchApp['schedule']>): [RunTask, string][] {
   return [
     ['aggregate_volumes', schedule.aggregation],
     ['train_classifier', schedule.training],
     ['predict', schedule.prediction],
+    ...(hasSource(app, 'ranks') ? [['collect_ranks', collectionCron] as [RunTask, string]] : []),
+    ...(hasSource(app, 'volumes') ? [['collect_volumes', volumesCron] as [RunTask, string]] : []),
   ]
 }
 
 function startSlot(app: BatchApp, slot: Slot, now: Date): Promise<'queued' | 'skipped' | undefined> {
   return app.db.transaction().execute(async (tx) => {
     const mine = await moveSlot(tx, slot, slotAfter(slot.cron, slot.zone, now))
-    return mine ? triggerScheduledRun(tx, slot.task, now) : undefined
+    if (!mine) return undefined
+    // Checks have times of their own; a look that finds none due is no run.
+    if (slot.task === 'collect_ranks' && !(await anyCheckDue(tx, now, { byHand: false }))) return undefined
+    return triggerScheduledRun(app, tx, slot.task, now)
   })
 }
 

@@ -16,7 +16,7 @@ import { countRanks, type RankCounts } from './precondition-rows.ts'
 
 export const rankRowsRequired = 1000
 
-export type Preconditions = RankCounts & { unmet: 'not_enough_rows' | 'no_active_model' | null }
+export type Preconditions = RankCounts & { unmet: 'not_enough_rows' | 'no_active_model' | 'no_source' | null }
 export type TriggeredRun = { runId: string; task: RunTask; preconditions: Preconditions }
 
 /**
@@ -31,7 +31,7 @@ export async function triggerRun(
   const task = taskNamed(name)
   if (task === undefined) throw refuse('unknown_task')
   return app.db.transaction().execute(async (tx) => {
-    const outcome = await queueRun(tx, task, 'manual', app.clock(), byTenant)
+    const outcome = await queueRun(app, tx, task, 'manual', app.clock(), byTenant)
     if ('waitSeconds' in outcome) throw tooSoon(outcome.waitSeconds)
     if ('inProgress' in outcome) throw inProgress(outcome.inProgress)
     if (!('runId' in outcome)) throw unmet(outcome.preconditions)
@@ -41,15 +41,24 @@ export async function triggerRun(
 
 /** Starts a run because its time has come. One that cannot start is stored as skipped, with the reason. */
 export async function triggerScheduledRun(
+  app: BatchApp,
   tx: BatchTx,
   task: RunTask,
   now: Date,
 ): Promise<'queued' | 'skipped'> {
-  const outcome = await queueRun(tx, task, 'schedule', now)
+  const outcome = await queueRun(app, tx, task, 'schedule', now)
   if ('runId' in outcome) return 'queued'
   const reason = 'preconditions' in outcome ? outcome.preconditions.unmet! : 'run_in_progress'
   await insertSkippedRun(tx, { id: newId('run_', now), task, trigger: 'schedule', queuedAt: now }, reason)
   return 'skipped'
+}
+
+/** Starts a run for checks that somebody asked for by hand, should theirs have ended a moment too early to see them. */
+export async function startCheckRun(app: BatchApp, now: Date): Promise<boolean> {
+  return app.db.transaction().execute(async (tx) => {
+    const outcome = await queueRun(app, tx, 'collect_ranks', 'manual', now)
+    return 'runId' in outcome
+  })
 }
 
 /** Puts runs that nobody works any more back into the queue, whatever became of their jobs. */
@@ -68,6 +77,7 @@ type Queued =
   | { runId: string; preconditions: Preconditions }
 
 async function queueRun(
+  app: BatchApp,
   tx: BatchTx,
   task: RunTask,
   trigger: RunTrigger,
@@ -82,13 +92,13 @@ async function queueRun(
     const waitMs = last === undefined ? 0 : last.getTime() + tenantPauseMs - now.getTime()
     if (waitMs > 0) return { waitSeconds: Math.ceil(waitMs / 1000) }
   }
-  const preconditions = await preconditionsOf(tx, task)
+  const preconditions = await preconditionsOf(app, tx, task)
   if (preconditions.unmet !== null) return { preconditions }
 
   const runId = newId('run_', now)
   const queued = await insertQueuedRun(tx, { id: runId, task, trigger, queuedAt: now, byTenant })
   // Somebody else was quicker since we looked, and may even have finished.
-  if (!queued) return queueRun(tx, task, trigger, now, byTenant)
+  if (!queued) return queueRun(app, tx, task, trigger, now, byTenant)
   await enqueueRun(tx, runId, task)
   return { runId, preconditions }
 }
@@ -97,19 +107,29 @@ const jobOf: Record<RunTask, string> = {
   train_classifier: 'batch.train-classifier',
   predict: 'batch.predict-ranks',
   aggregate_volumes: 'batch.aggregate-volumes',
+  collect_ranks: 'batch.collect-ranks',
+  collect_volumes: 'batch.collect-volumes',
 }
 
 async function enqueueRun(tx: BatchTx, runId: string, task: RunTask): Promise<void> {
   await enqueue(tx, jobOf[task], { runId }, { key: runId })
 }
 
-async function preconditionsOf(tx: BatchTx, task: RunTask): Promise<Preconditions> {
+async function preconditionsOf(app: BatchApp, tx: BatchTx, task: RunTask): Promise<Preconditions> {
   const counts = await countRanks(tx)
   if (task === 'train_classifier' && counts.rows < rankRowsRequired)
     return { ...counts, unmet: 'not_enough_rows' }
   if (task === 'predict' && !(await findActive(tx, 'train_classifier')))
     return { ...counts, unmet: 'no_active_model' }
+  const lacksSource =
+    (task === 'collect_ranks' && !hasSource(app, 'ranks')) ||
+    (task === 'collect_volumes' && !hasSource(app, 'volumes'))
+  if (lacksSource) return { ...counts, unmet: 'no_source' }
   return { ...counts, unmet: null }
+}
+
+export function hasSource(app: BatchApp, kind: 'ranks' | 'volumes'): boolean {
+  return [...app.sources.values()].some((source) => source[kind] !== undefined)
 }
 
 const tenantPauseMs = 3_600_000
@@ -133,13 +153,15 @@ function unmet({ unmet, rows, days }: Preconditions) {
   const detail: RefusalDetail =
     unmet === 'no_active_model'
       ? { path: 'model', code: unmet, message: runErrors.no_active_model }
-      : {
-          path: 'rank_history',
-          code: 'not_enough_rows',
-          message: `Training needs ${rankRowsRequired} rows in the rank history; there are ${rows}.`,
-          required: rankRowsRequired,
-          actual: rows,
-          days,
-        }
+      : unmet === 'no_source'
+        ? { path: 'source', code: unmet, message: runErrors.no_source }
+        : {
+            path: 'rank_history',
+            code: 'not_enough_rows',
+            message: `Training needs ${rankRowsRequired} rows in the rank history; there are ${rows}.`,
+            required: rankRowsRequired,
+            actual: rows,
+            days,
+          }
   return refuse('preconditions_unmet', { details: [detail] })
 }

@@ -1,0 +1,106 @@
+import type pg from 'pg'
+import type { Day } from '../../platform/time.ts'
+
+/** How far a keyword's place moved since it was last seen to. */
+export type Movement = {
+  readonly keywordId: bigint
+  readonly keyword: string
+  readonly engine: string
+  readonly device: string
+  readonly location: string
+  /** Null: not among the results, as deep as they were read. */
+  readonly from: number | null
+  readonly to: number | null
+  readonly change: 'rose' | 'fell' | 'entered' | 'left'
+  /** Days since the check it is compared with. */
+  readonly days: number
+}
+
+export type MovementPlace = { keywordId: string; engine: string; device: string; location: string }
+
+/** A series of which more than this share failed on a day tells nothing about that day. */
+const mostFailed = 0.3
+const farthestBackDays = 31
+
+/**
+ * What moved on a day, compared with the last good check before. Failed checks tell nothing, a series that mostly failed
+ * tells nothing, and a place below what the other check read is not compared.
+ */
+export async function listMovements(
+  pool: pg.Pool,
+  workspaceId: string,
+  day: Day,
+  { after, limit }: { after: MovementPlace | undefined; limit: number },
+): Promise<Movement[]> {
+  const { rows } = await pool.query<Movement>({
+    name: 'list-movements',
+    text: `
+      with sound as (
+        select engine, device, location from batch.rank
+        where workspace_id = $1 and day = $2
+        group by engine, device, location
+        having count(*) filter (where status = 'failed') <= $3::float8 * count(*)
+      )
+      select r.keyword_id as "keywordId", k.display as keyword, r.engine, r.device, r.location,
+             p.position as "from", r.position as "to", ($2::date - p.day)::int as days,
+             case when p.position is null then 'entered' when r.position is null then 'left'
+                  when r.position < p.position then 'rose' else 'fell' end as change
+      from batch.rank r
+      join sound using (engine, device, location)
+      join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id and k.removed_at is null
+      cross join lateral (
+        select b.day, b.position, b.searched_depth from batch.rank b
+        where b.workspace_id = r.workspace_id and b.keyword_id = r.keyword_id and b.engine = r.engine
+          and b.device = r.device and b.location = r.location and b.status <> 'failed'
+          and b.day < $2 and b.day >= $2::date - $4::int
+        order by b.day desc
+        limit 1
+      ) p
+      where r.workspace_id = $1 and r.day = $2 and r.status <> 'failed'
+        and r.position is distinct from p.position
+        and coalesce(r.position, 0) <= p.searched_depth and coalesce(p.position, 0) <= r.searched_depth
+        and (r.keyword_id, r.engine, r.device, r.location) > ($5, $6, $7, $8)
+      order by r.keyword_id, r.engine, r.device, r.location
+      limit $9`,
+    values: [
+      workspaceId,
+      day,
+      mostFailed,
+      farthestBackDays,
+      after?.keywordId ?? '0',
+      after?.engine ?? '',
+      after?.device ?? '',
+      after?.location ?? '',
+      limit,
+    ],
+  })
+  return rows
+}
+
+/** How many of a series' keywords stood how high on a day. */
+export type Shares = {
+  readonly engine: string
+  readonly device: string
+  readonly location: string
+  /** With a good check. */
+  readonly keywords: number
+  readonly failed: number
+  readonly top3: number
+  readonly top10: number
+  readonly top100: number
+}
+
+export async function listShares(pool: pg.Pool, workspaceId: string, day: Day): Promise<Shares[]> {
+  const { rows } = await pool.query<Shares>({
+    name: 'list-rank-shares',
+    text: `
+      select engine, device, location, count(*) filter (where status <> 'failed')::int as keywords,
+             count(*) filter (where status = 'failed')::int as failed,
+             count(*) filter (where position <= 3)::int as top3, count(*) filter (where position <= 10)::int as top10,
+             count(*) filter (where position <= 100)::int as top100
+      from batch.rank where workspace_id = $1 and day = $2
+      group by engine, device, location order by engine, device, location limit 100`,
+    values: [workspaceId, day],
+  })
+  return rows
+}

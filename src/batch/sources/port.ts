@@ -1,0 +1,120 @@
+/** Every source that ranks or volumes can come from, as callers name it. */
+export const sourceNames = [
+  'naver_searchad',
+  'naver_search',
+  'dataforseo',
+  'serpapi',
+  'searchapi',
+  'valueserp',
+  'serper',
+  'hasdata',
+  'spaceserp',
+  'search_console',
+] as const
+/** What each of them tells. */
+export const kindsOf: Readonly<Record<SourceName, readonly ('ranks' | 'volumes')[]>> = {
+  naver_searchad: ['volumes'],
+  naver_search: ['ranks'],
+  dataforseo: ['ranks', 'volumes'],
+  serpapi: ['ranks'],
+  searchapi: ['ranks'],
+  valueserp: ['ranks'],
+  serper: ['ranks'],
+  hasdata: ['ranks'],
+  spaceserp: ['ranks'],
+  search_console: ['ranks'],
+}
+
+export type SourceName = (typeof sourceNames)[number]
+
+/** How a source is reached, and how much of it may be used. */
+export type SourceSettings = {
+  readonly name: SourceName
+  /** What opens it, under the names its adapter knows. */
+  readonly credentials: Readonly<Record<string, string>>
+  /** Its origin; absent: the source's own. */
+  readonly baseUrl: string | undefined
+  readonly ratePerSecond: number
+  readonly budgetPerDay: number
+  /** What each workspace may spend of it; 0: only those who may use all workspaces track with it. */
+  readonly workspaceBudgetPerDay: number
+}
+
+/** Why there is no answer. What follows from it is told by whose trouble it is. */
+export type SourceFailure = {
+  readonly kind: 'failed'
+  /** A code for people and rows: `timeout`, `wrong_device`. */
+  readonly reason: string
+  /**
+   * `answer`: this one went wrong, and is tried again later. `rate`: we were too quick. `quota`: nothing more today.
+   * `credentials`: nothing more until somebody mends the key.
+   */
+  readonly of: 'answer' | 'rate' | 'quota' | 'credentials'
+  /** Whether the call may have cost something. */
+  readonly paid: boolean
+}
+
+export type RankAsk = {
+  readonly keyword: string
+  readonly engine: string
+  readonly device: string
+  readonly location: string
+  readonly language: string | null
+  readonly depth: number
+}
+
+export type RankPage = {
+  readonly kind: 'page'
+  /** Organic results in their order. */
+  readonly urls: readonly string[]
+  /** Nothing comes after this page. */
+  readonly isLast: boolean
+}
+
+/** Where ranks come from. It reads pages of results; which of them is the site is not its business. */
+export type RankSource = {
+  readonly name: SourceName
+  /** What it can be asked for. */
+  readonly engines: readonly string[]
+  /** Absent: it knows no devices, and takes any name for one. */
+  readonly devices?: readonly string[]
+  deepest(engine: string): number
+  /** How many paid calls a check takes at most. */
+  callsFor(engine: string, depth: number): number
+  /** The n-th page, from 0. One call. */
+  readPage(ask: RankAsk, page: number): Promise<RankPage | SourceFailure>
+}
+
+/** How often a keyword is searched. `max`: the source said no more than "at most this". */
+export type ReportedVolume = {
+  readonly keyword: string
+  readonly kind: 'rolling_30d' | 'month'
+  readonly day: string
+  readonly volume: number | null
+  readonly max: number | null
+  readonly pc: number | null
+  readonly mobile: number | null
+}
+
+export type VolumeAnswer =
+  | { readonly kind: 'volumes'; readonly volumes: readonly ReportedVolume[] }
+  | SourceFailure
+
+export type VolumeSource = {
+  readonly name: SourceName
+  /** How many keywords one call takes. */
+  readonly mostPerCall: number
+  /** The keyword as this source takes it, in which two of ours may be one; undefined: it cannot be asked for. */
+  spell(keyword: string): string | undefined
+  readVolumes(spellings: readonly string[], now: Date): Promise<VolumeAnswer>
+}
+
+/** A source that is set up here. */
+export type Source = {
+  readonly settings: SourceSettings
+  readonly ranks: RankSource | undefined
+  readonly volumes: VolumeSource | undefined
+  close(): void
+}
+
+export type Sources = ReadonlyMap<SourceName, Source>

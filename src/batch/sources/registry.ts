@@ -1,0 +1,16 @@
+import { openDataForSeo } from './dataforseo.ts'
+import { openNaverSearch } from './naver-search.ts'
+import { openNaverSearchAd } from './naver-searchad.ts'
+import type { Source, SourceName, SourceSettings, Sources } from './port.ts'
+import { openSerpSource } from './serp-family.ts'
+
+const adapters: Partial<Record<SourceName, (settings: SourceSettings) => Source>> = {
+  naver_searchad: openNaverSearchAd,
+  naver_search: openNaverSearch,
+  dataforseo: openDataForSeo,
+}
+
+/** Opens every source that is set up. */
+export function openSources(settings: readonly SourceSettings[]): Sources {
+  return new Map(settings.map((one) => [one.name, (adapters[one.name] ?? openSerpSource)(one)]))
+}

@@ -1,0 +1,356 @@
+import { sql } from 'kysely'
+import type { Day } from '../../platform/time.ts'
+import type { BatchDb, BatchTx } from '../app.ts'
+import type { MatchMode } from './site.ts'
+import { mostTries, type Plan, type Tracker } from './tracker.ts'
+import { installationScope, trackerScope, workspaceScope } from './tracker-rows.ts'
+
+/** The checks of a replaced tracker that nobody has begun, and that it no longer asks for. */
+export async function dropUntouchedChecks(tx: BatchTx, tracker: Tracker): Promise<void> {
+  const keys = tracker.keywords?.map(({ key }) => key) ?? null
+  await sql`
+    delete from batch.rank_check c
+    where c.workspace_id = ${tracker.workspaceId} and c.tracker_id = ${tracker.id} and c.status = 'due' and c.tries = 0
+      and (c.source <> ${tracker.source}
+        or not exists (
+          select from batch.keyword k
+          where k.workspace_id = c.workspace_id and k.id = c.keyword_id and k.removed_at is null
+            and (${keys}::text[] is null or k.key = any (${keys}::text[]))))`.execute(tx)
+}
+
+/**
+ * Plans a day: every keyword gets its slot by a hash of its own, the same every day, so that checks spread over the
+ * window and come a day apart. What is left of a window that has begun takes all.
+ */
+export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: Plan, now: Date): Promise<number> {
+  const from = now <= plan.opensAt ? plan.opensAt : now < plan.endsAt ? now : plan.endsAt
+  const keys = tracker.keywords?.map(({ key }) => key) ?? null
+  const { rows } = await sql<{ count: number }>`
+    with planned as (
+      insert into batch.rank_check (workspace_id, tracker_id, day, keyword_id, source, due_at, closes_at)
+      select ${tracker.workspaceId}, ${tracker.id}, ${plan.day}, k.id, ${tracker.source},
+             ${from}::timestamptz + (${plan.endsAt}::timestamptz - ${from}::timestamptz)
+               * (('x' || substr(md5(${tracker.id} || ':' || k.id), 1, 7))::bit(28)::int / 268435456.0),
+             ${plan.closesAt}
+      from batch.keyword k
+      where k.workspace_id = ${tracker.workspaceId} and k.removed_at is null
+        and (${keys}::text[] is null or k.key = any (${keys}::text[]))
+      on conflict do nothing
+      returning 1
+    )
+    select count(*)::int as count from planned`.execute(tx)
+  return rows[0]!.count
+}
+
+/** Plans checks of some keywords for right now, also of those that were checked today. Not of one that is under way. */
+export async function insertChecksByHand(
+  tx: BatchTx,
+  tracker: Tracker,
+  plan: Pick<Plan, 'day' | 'closesAt'>,
+  keywordIds: readonly bigint[],
+  now: Date,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    with planned as (
+      insert into batch.rank_check as c
+        (workspace_id, tracker_id, day, keyword_id, source, due_at, closes_at, by_hand)
+      select ${tracker.workspaceId}, ${tracker.id}, ${plan.day}, id, ${tracker.source}, ${now}, ${plan.closesAt}, true
+      from unnest(${keywordIds.map(String)}::bigint[]) as id
+      on conflict (workspace_id, tracker_id, day, keyword_id) do update
+        set status = 'due', tries = 0, due_at = excluded.due_at, closes_at = excluded.closes_at, by_hand = true,
+            source = excluded.source, reason = null
+        where c.status <> 'asked'
+      returning 1
+    )
+    select count(*)::int as count from planned`.execute(tx)
+  return rows[0]!.count
+}
+
+/** A check in somebody's hands, with all that is needed to make it. */
+export type ClaimedCheck = {
+  readonly workspaceId: string
+  readonly trackerId: string
+  readonly day: Day
+  readonly keywordId: bigint
+  readonly keyword: string
+  readonly tries: number
+  readonly dueAt: Date
+  readonly reserved: number
+  readonly spentOn: Day
+  readonly site: string
+  readonly match: MatchMode
+  readonly engine: string
+  readonly device: string
+  readonly location: string
+  readonly language: string | null
+  readonly depth: number
+}
+
+export type DueTracker = {
+  readonly workspaceId: string
+  readonly trackerId: string
+  readonly engine: string
+  readonly depth: number
+  readonly budgetPerDay: number | null
+}
+
+/** Trackers of a source that have checks due, those that wait longest first. */
+export async function listDueTrackers(tx: BatchTx, source: string, now: Date): Promise<DueTracker[]> {
+  const { rows } = await sql<DueTracker>`
+    select t.workspace_id as "workspaceId", t.id as "trackerId", t.engine, t.depth, t.budget_per_day as "budgetPerDay"
+    from (
+      select workspace_id, tracker_id, min(due_at) as since from batch.rank_check
+      where source = ${source} and status = 'due' and due_at <= ${now} and closes_at > ${now} and tries < ${mostTries}
+      group by workspace_id, tracker_id
+    ) c
+    join batch.tracker t on t.workspace_id = c.workspace_id and t.id = c.tracker_id
+    order by c.since, t.workspace_id, t.id
+    limit 1000`.execute(tx)
+  return rows
+}
+
+/** Takes due checks of a tracker and sets aside what they may cost. */
+export async function claimChecks(
+  tx: BatchTx,
+  tracker: DueTracker,
+  claim: { source: string; by: string; now: Date; spentOn: Day; callsEach: number; most: number },
+): Promise<ClaimedCheck[]> {
+  const { rows } = await sql<ClaimedCheck>`
+    with due as (
+      select workspace_id, tracker_id, day, keyword_id from batch.rank_check
+      where workspace_id = ${tracker.workspaceId} and tracker_id = ${tracker.trackerId} and source = ${claim.source}
+        and status = 'due' and due_at <= ${claim.now} and closes_at > ${claim.now} and tries < ${mostTries}
+      order by due_at, keyword_id
+      limit ${claim.most}
+      for update
+    )
+    update batch.rank_check c
+    set status = 'asked', tries = c.tries + 1, asked_by = ${claim.by}, reserved = ${claim.callsEach},
+        spent_on = ${claim.spentOn}
+    from due, batch.tracker t, batch.keyword k
+    where c.workspace_id = due.workspace_id and c.tracker_id = due.tracker_id and c.day = due.day
+      and c.keyword_id = due.keyword_id
+      and t.workspace_id = c.workspace_id and t.id = c.tracker_id
+      and k.workspace_id = c.workspace_id and k.id = c.keyword_id
+    returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
+      k.display as keyword, c.tries, c.due_at as "dueAt", c.reserved, c.spent_on as "spentOn",
+      t.site, t.match, t.engine, t.device, t.location, t.language, t.depth`.execute(tx)
+  return rows
+}
+
+/** What became of a check. */
+export type CheckEnd = Pick<ClaimedCheck, 'workspaceId' | 'trackerId' | 'day' | 'keywordId'> & {
+  readonly status: 'done' | 'failed' | 'due'
+  readonly tries: number
+  readonly dueAt: Date
+  readonly reason: string | null
+}
+
+/** Writes what became of checks that this one has in hand. Those that were taken away stay as they are. */
+export async function endChecks(
+  tx: BatchTx,
+  by: string,
+  ends: readonly CheckEnd[],
+  now: Date,
+): Promise<void> {
+  if (ends.length === 0) return
+  await sql`
+    update batch.tracker t set last_check_at = ${now}
+    from (select distinct * from unnest(${ends.map((end) => end.workspaceId)}::text[],
+                                        ${ends.map((end) => end.trackerId)}::text[]) as g (workspace_id, id)) g
+    where t.workspace_id = g.workspace_id and t.id = g.id`.execute(tx)
+  await sql`
+    update batch.rank_check c
+    set status = g.status, tries = g.tries, due_at = g.due_at, reason = g.reason, asked_by = null, reserved = 0,
+        spent_on = null
+    from unnest(
+      ${ends.map((end) => end.workspaceId)}::text[], ${ends.map((end) => end.trackerId)}::text[],
+      ${ends.map((end) => end.day)}::date[], ${ends.map((end) => String(end.keywordId))}::bigint[],
+      ${ends.map((end) => end.status)}::text[], ${ends.map((end) => end.tries)}::smallint[],
+      ${ends.map((end) => end.dueAt.toISOString())}::timestamptz[], ${ends.map((end) => end.reason)}::text[]
+    ) as g (workspace_id, tracker_id, day, keyword_id, status, tries, due_at, reason)
+    where c.workspace_id = g.workspace_id and c.tracker_id = g.tracker_id and c.day = g.day
+      and c.keyword_id = g.keyword_id and c.status = 'asked' and c.asked_by = ${by}`.execute(tx)
+}
+
+/**
+ * Frees the checks that somebody asked for who is gone. Whether their answers were paid for nobody can tell: they count
+ * as spent, and as lost.
+ */
+export async function freeLostChecks(tx: BatchTx, by: string, dueAt: Date): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    with gone as materialized (
+      select workspace_id, tracker_id, day, keyword_id, source, reserved, spent_on from batch.rank_check
+      where status = 'asked' and asked_by <> ${by}
+      order by workspace_id, tracker_id, day, keyword_id
+      for update
+    ),
+    freed as (
+      update batch.rank_check c
+      set status = 'due', due_at = ${dueAt}, reason = 'worker_lost', asked_by = null, reserved = 0, spent_on = null
+      from gone g
+      where c.workspace_id = g.workspace_id and c.tracker_id = g.tracker_id and c.day = g.day
+        and c.keyword_id = g.keyword_id
+      returning 1
+    ),
+    counted as (
+      select source, spent_on as day, scope, sum(reserved)::int as calls
+      from gone, lateral (values (${installationScope}), ('workspace ' || workspace_id),
+                                 ('tracker ' || workspace_id || ' ' || tracker_id)) as s (scope)
+      group by source, spent_on, scope
+    ),
+    booked as (
+      update batch.source_spending p
+      set reserved = greatest(p.reserved - c.calls, 0), spent = p.spent + c.calls, lost = p.lost + c.calls
+      from counted c
+      where p.source = c.source and p.day = c.day and p.scope = c.scope
+    )
+    select count(*)::int as count from freed`.execute(tx)
+  return rows[0]!.count
+}
+
+/** A check that will not be made any more. */
+export type EndedCheck = {
+  readonly workspaceId: string
+  readonly trackerId: string
+  readonly day: Day
+  readonly keywordId: bigint
+  readonly keyword: string
+  readonly source: string
+  readonly engine: string
+  readonly device: string
+  readonly location: string
+  readonly depth: number
+  readonly reason: string | null
+}
+
+/** Ends checks whose day is over or that were tried often enough, and says which. */
+export async function closeChecks(tx: BatchTx, now: Date, most: number): Promise<EndedCheck[]> {
+  const { rows } = await sql<EndedCheck>`
+    with over as (
+      select workspace_id, tracker_id, day, keyword_id from batch.rank_check
+      where status = 'due' and (closes_at <= ${now} or tries >= ${mostTries})
+      order by workspace_id, tracker_id, day, keyword_id
+      limit ${most}
+      for update
+    )
+    update batch.rank_check c set status = 'failed', reason = coalesce(c.reason, 'not_checked')
+    from over o, batch.tracker t, batch.keyword k
+    where c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
+      and c.keyword_id = o.keyword_id
+      and t.workspace_id = c.workspace_id and t.id = c.tracker_id
+      and k.workspace_id = c.workspace_id and k.id = c.keyword_id
+    returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
+      k.display as keyword, c.source, t.engine, t.device, t.location, t.depth, c.reason`.execute(tx)
+  return rows
+}
+
+/** Says why the checks of a source that are due do not go out, so that it is known when their day ends. */
+export async function noteWhyWaiting(
+  tx: BatchTx,
+  where: { source: string; workspaceId?: string; trackerId?: string },
+  reason: string,
+  now: Date,
+): Promise<void> {
+  await sql`
+    update batch.rank_check set reason = ${reason}
+    where source = ${where.source} and status = 'due' and due_at <= ${now} and closes_at > ${now}
+      and (${where.workspaceId ?? null}::text is null or workspace_id = ${where.workspaceId ?? null})
+      and (${where.trackerId ?? null}::text is null or tracker_id = ${where.trackerId ?? null})
+      and reason is distinct from ${reason}`.execute(tx)
+}
+
+export type Spending = { readonly scope: string; readonly used: number; readonly spent: number }
+
+/** What was spent and set aside on a day, for some of its scopes. */
+export async function listSpending(
+  db: BatchDb | BatchTx,
+  source: string,
+  day: Day,
+  scopes: readonly string[],
+): Promise<Map<string, Spending>> {
+  const { rows } = await sql<Spending>`
+    select scope, reserved + spent as used, spent from batch.source_spending
+    where source = ${source} and day = ${day} and scope = any (${[...scopes]}::text[])`.execute(db)
+  return new Map(rows.map((row) => [row.scope, row]))
+}
+
+/** What was spent of every source on a day, in one scope. */
+export async function listSpendingOf(
+  db: BatchDb,
+  day: Day,
+  scope: string,
+): Promise<Map<string, { spent: number; lost: number }>> {
+  const { rows } = await sql<{ source: string; spent: number; lost: number }>`
+    select source, spent, lost from batch.source_spending
+    where day = ${day} and scope = ${scope} order by source limit 100`.execute(db)
+  return new Map(rows.map((row) => [row.source, row]))
+}
+
+/** Books calls against everybody whose budget they count for; what is set aside may also go down. */
+export async function bookCalls(
+  tx: BatchTx,
+  source: string,
+  day: Day,
+  calls: readonly { scope: string; reserved: number; spent: number }[],
+): Promise<void> {
+  if (calls.length === 0) return
+  const sorted = [...calls].sort((a, b) => (a.scope < b.scope ? -1 : 1))
+  const scopes = sorted.map(({ scope }) => scope)
+  await sql`
+    insert into batch.source_spending (source, day, scope)
+    select ${source}, ${day}, scope from unnest(${scopes}::text[]) as scope
+    on conflict do nothing`.execute(tx)
+  await sql`
+    update batch.source_spending p set reserved = p.reserved + g.reserved, spent = p.spent + g.spent
+    from unnest(${scopes}::text[], ${sorted.map(({ reserved }) => reserved)}::int[],
+                ${sorted.map(({ spent }) => spent)}::int[]) as g (scope, reserved, spent)
+    where p.source = ${source} and p.day = ${day} and p.scope = g.scope`.execute(tx)
+}
+
+/** The scopes that a tracker's calls count for. */
+export function scopesOf({ workspaceId, trackerId }: { workspaceId: string; trackerId: string }): string[] {
+  return [installationScope, workspaceScope(workspaceId), trackerScope(workspaceId, trackerId)]
+}
+
+/** When something is next to do: a window opens, the last check of a day falls due, or a day ends. */
+export async function nextCheckInstant(
+  db: BatchDb,
+  sources: readonly string[],
+  now: Date,
+  nextSpendingDay: Date,
+): Promise<Date | undefined> {
+  const { rows } = await sql<{ at: Date | null }>`
+    select min(at) as at from (
+      select min(next_plan_at) as at from batch.tracker
+      union all
+      -- All checks of a day are one stop: the last that falls due. Those that are due and wait for something wait for the
+      -- source to be ready, for another day's budget or for the end of their own.
+      select case
+          when max(c.due_at) > ${now} then max(c.due_at)
+          when not (c.source = any (${[...sources]}::text[])) then min(c.closes_at)
+          else least(min(c.closes_at), ${nextSpendingDay}, case when min(s.until) > ${now} then min(s.until) end)
+        end
+      from batch.rank_check c left join batch.source s on s.name = c.source
+      where c.status = 'due'
+      group by c.source, c.day
+    ) d`.execute(db)
+  return rows[0]?.at ?? undefined
+}
+
+/** Whether a check is due, by hand or at all. */
+export async function anyCheckDue(
+  db: BatchDb | BatchTx,
+  now: Date,
+  { byHand }: { byHand: boolean },
+): Promise<boolean> {
+  const { rows } = await sql<{ any: boolean }>`
+    select exists (select from batch.rank_check where status = 'due' and by_hand and due_at <= ${now})
+        or (not ${byHand}::boolean
+            and (exists (select from batch.tracker where next_plan_at <= ${now})
+                 or exists (select from batch.rank_check where status = 'asked')
+                 or exists (select from batch.rank_check where status = 'due' and due_at <= ${now}))) as any`.execute(
+    db,
+  )
+  return rows[0]!.any
+}

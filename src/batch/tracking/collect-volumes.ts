@@ -1,0 +1,241 @@
+import { newId } from '../../platform/id.ts'
+import { type Day, dayOf, instantAt } from '../../platform/time.ts'
+import type { BatchApp, BatchTx } from '../app.ts'
+import { fenceOfRun, type RunInHand, workRun } from '../runs/work-run.ts'
+import type { ReportedVolume, Source, SourceFailure, VolumeSource } from '../sources/port.ts'
+import { recordVolumes } from '../volumes/record-volumes.ts'
+import { awake, holdMsAfter, judgeSource } from './breaker.ts'
+import { bookCalls, listSpending } from './check-rows.ts'
+import { openPacer, type Pacer } from './pacer.ts'
+import { holdCalls, lockSource, openSourceRow, updateSource } from './source-rows.ts'
+import { tellState } from './tell-state.ts'
+import { installationScope } from './tracker-rows.ts'
+import {
+  type DueKeyword,
+  forgetVolumeChecks,
+  freeLostVolumes,
+  listDueKeywords,
+  noteVolumeChecks,
+} from './volume-check-rows.ts'
+
+export type CollectedVolumes = {
+  asked: number
+  found: number
+  no_data: number
+  failed: number
+  calls: number
+  lost: number
+}
+
+/** A run that asks every volume source for every registered keyword that it has not told about this month. */
+export async function collectVolumes(app: BatchApp, { runId }: { runId: string }): Promise<void> {
+  await workRun(app, runId, async (run) => {
+    const collected: CollectedVolumes = { asked: 0, found: 0, no_data: 0, failed: 0, calls: 0, lost: 0 }
+    const inRun = <T>(work: (tx: BatchTx) => Promise<T>): Promise<T> =>
+      app.db.transaction().execute(async (tx) => {
+        await app.fence(tx)
+        await fenceOfRun(run)(tx)
+        return work(tx)
+      })
+    collected.lost = await inRun(freeLostVolumes)
+    for (const source of app.sources.values()) {
+      if (!source.volumes) continue
+      await openSourceRow(app.db, source.settings)
+      await drainVolumes(app, run, {
+        source,
+        volumes: source.volumes,
+        pacer: openPacer(app.db, source.settings.name, source.settings.ratePerSecond),
+        month: `${dayOf(app.clock(), app.timeZone).slice(0, 7)}-01`,
+        inRun,
+        collected,
+      })
+    }
+    run.signal.throwIfAborted()
+    return async () => ({ metrics: { ...collected } })
+  })
+}
+
+type Drain = {
+  readonly source: Source
+  readonly volumes: VolumeSource
+  readonly pacer: Pacer
+  readonly month: Day
+  readonly inRun: <T>(work: (tx: BatchTx) => Promise<T>) => Promise<T>
+  readonly collected: CollectedVolumes
+}
+
+/** Keywords that a source spells alike: it is asked once for all of them. */
+type Spelled = { readonly spelling: string; readonly keywords: readonly DueKeyword[] }
+
+const mostRead = 2_000
+
+async function drainVolumes(app: BatchApp, run: RunInHand, drain: Drain): Promise<void> {
+  const { volumes, month, collected } = drain
+  let asked = 0
+  for (let after = ''; ; ) {
+    const due = await listDueKeywords(app.db, volumes.name, month, { after, limit: mostRead })
+    if (due.length === 0) return
+    after = due.at(-1)!.key
+    const bySpelling = new Map<string, DueKeyword[]>()
+    const unspeakable: DueKeyword[] = []
+    for (const keyword of due) {
+      const spelling = volumes.spell(keyword.display)
+      if (spelling === undefined) unspeakable.push(keyword)
+      else bySpelling.set(spelling, [...(bySpelling.get(spelling) ?? []), keyword])
+    }
+    if (unspeakable.length > 0) await note(app, drain, unspeakable, 'no_data', 'cannot_be_asked')
+    collected.no_data += unspeakable.length
+    const spelled = [...bySpelling].map(([spelling, keywords]): Spelled => ({ spelling, keywords }))
+    for (let at = 0; at < spelled.length; at += volumes.mostPerCall) {
+      if (run.signal.aborted) return
+      const goesOn = await askFor(app, drain, spelled.slice(at, at + volumes.mostPerCall), true)
+      if (!goesOn) return
+      asked += volumes.mostPerCall
+      run.report(1 - 1 / (1 + asked / 1000))
+    }
+  }
+}
+
+/**
+ * Asks for some keywords. A group that is refused as a whole is asked in halves, for one bad keyword can spoil all; those that
+ * are missing from a good answer are asked once more alone. False: the source is not to be asked any more.
+ */
+async function askFor(
+  app: BatchApp,
+  drain: Drain,
+  group: readonly Spelled[],
+  isFirst: boolean,
+): Promise<boolean> {
+  const { source, volumes, pacer, collected } = drain
+  const keywords = group.flatMap(({ keywords }) => keywords)
+  const call = newId('vol_', app.clock())
+  const spentOn = await claimCall(app, drain, keywords, call)
+  if (spentOn === undefined) return false
+  await pacer.turn()
+  const answer = await volumes.readVolumes(
+    group.map(({ spelling }) => spelling),
+    app.clock(),
+  )
+  const told = answer.kind === 'volumes' ? answer.volumes : []
+  await recordTold(app, source, group, told)
+  const found = new Set(told.map(({ keyword }) => keyword))
+  const missing = answer.kind === 'volumes' ? group.filter(({ spelling }) => !found.has(spelling)) : []
+  const isAgain = isFirst && group.length > 1
+  const failure = answer.kind === 'failed' ? answer : undefined
+  collected.calls += failure && !failure.paid ? 0 : 1
+  collected.asked += isFirst ? keywords.length : 0
+
+  await drain.inRun(async (tx) => {
+    await settleSource(app, tx, source, failure)
+    await bookCalls(tx, volumes.name, spentOn, [
+      { scope: installationScope, reserved: -1, spent: failure && !failure.paid ? 0 : 1 },
+    ])
+    const place = { source: volumes.name, month: drain.month, call, spentOn }
+    const keysOf = (some: readonly Spelled[]) =>
+      some.flatMap(({ keywords }) => keywords.map(({ key }) => key))
+    // A refusal or a hurry is not the keyword's fault, and costs it no try.
+    if (failure && failure.of !== 'answer') await forgetVolumeChecks(tx, volumes.name, drain.month, call)
+    else if (failure)
+      await noteVolumeChecks(tx, { ...place, keys: keysOf(group), status: 'failed', reason: failure.reason })
+    else {
+      const done = group.filter((one) => !missing.includes(one))
+      await noteVolumeChecks(tx, { ...place, keys: keysOf(done), status: 'done', reason: null })
+      const status = isAgain ? 'failed' : 'no_data'
+      await noteVolumeChecks(tx, { ...place, keys: keysOf(missing), status, reason: 'missing' })
+    }
+  })
+  collected.found += group.length - missing.length - (failure ? group.length : 0)
+  if (!isAgain && !failure) collected.no_data += missing.length
+
+  if (failure && failure.of !== 'answer')
+    return failure.of === 'rate' ? askFor(app, drain, group, isFirst) : false
+  if (failure?.reason === 'request_refused' && group.length > 1) {
+    const half = Math.ceil(group.length / 2)
+    return (
+      (await askFor(app, drain, group.slice(0, half), false)) &&
+      (await askFor(app, drain, group.slice(half), false))
+    )
+  }
+  if (failure) collected.failed += keywords.length
+  if (!isAgain) return true
+  for (const one of missing) if (!(await askFor(app, drain, [one], false))) return false
+  return true
+}
+
+/** Notes the call before it is made, if the source is ready and the day's budget has room for it. */
+function claimCall(app: BatchApp, drain: Drain, keywords: readonly DueKeyword[], call: string) {
+  const { source, month } = drain
+  const { name, budgetPerDay } = source.settings
+  return drain.inRun(async (tx) => {
+    const now = app.clock()
+    const before = await lockSource(tx, name)
+    const state = awake(before, now)
+    if (!state) return undefined
+    if (state !== before) await updateSource(tx, name, state)
+    const spentOn = dayOf(now, app.timeZone)
+    const spending = await listSpending(tx, name, spentOn, [installationScope])
+    if ((spending.get(installationScope)?.used ?? 0) >= budgetPerDay) return undefined
+    await bookCalls(tx, name, spentOn, [{ scope: installationScope, reserved: 1, spent: 0 }])
+    const keys = keywords.map(({ key }) => key)
+    await noteVolumeChecks(tx, { source: name, month, keys, status: 'asked', reason: null, call, spentOn })
+    return spentOn
+  })
+}
+
+async function recordTold(
+  app: BatchApp,
+  { settings }: Source,
+  group: readonly Spelled[],
+  told: readonly ReportedVolume[],
+): Promise<void> {
+  const keywordsOf = new Map(group.map(({ spelling, keywords }) => [spelling, keywords]))
+  const observations = told.flatMap((one) =>
+    (keywordsOf.get(one.keyword) ?? []).map(({ display }) => ({
+      keyword: display,
+      source: settings.name,
+      kind: one.kind,
+      day: one.day,
+      ...(one.volume !== null && { volume: one.volume }),
+      ...(one.max !== null && { volume_max: one.max }),
+      ...(one.pc !== null && { pc: one.pc }),
+      ...(one.mobile !== null && { mobile: one.mobile }),
+    })),
+  )
+  for (let at = 0; at < observations.length; at += 1000)
+    await recordVolumes(app, observations.slice(at, at + 1000))
+}
+
+async function settleSource(
+  app: BatchApp,
+  tx: BatchTx,
+  { settings: { name } }: Source,
+  failure: SourceFailure | undefined,
+): Promise<void> {
+  const now = app.clock()
+  const before = await lockSource(tx, name)
+  if (before.state !== 'ready') return
+  const nextDay = instantAt(dayOf(now, app.timeZone), '24:00', app.timeZone)
+  const after = judgeSource(
+    before,
+    { good: failure ? 0 : 1, failures: failure ? [failure] : [] },
+    now,
+    nextDay,
+  )
+  await updateSource(tx, name, after)
+  if (after.throttles > before.throttles) await holdCalls(tx, name, holdMsAfter(after.throttles))
+  await tellState(tx, name, before.state, after.state, now)
+}
+
+async function note(
+  app: BatchApp,
+  { volumes, month, inRun }: Drain,
+  keywords: readonly DueKeyword[],
+  status: 'no_data',
+  reason: string,
+): Promise<void> {
+  const keys = keywords.map(({ key }) => key)
+  const spentOn = dayOf(app.clock(), app.timeZone)
+  await inRun((tx) =>
+    noteVolumeChecks(tx, { source: volumes.name, month, keys, status, reason, call: null, spentOn }),
+  )
+}

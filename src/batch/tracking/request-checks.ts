@@ -1,0 +1,79 @@
+import { newId } from '../../platform/id.ts'
+import { enqueue } from '../../platform/queue/queue.ts'
+import { dayOf } from '../../platform/time.ts'
+import type { BatchApp } from '../app.ts'
+import { cleanAll } from '../keywords/clean-keywords.ts'
+import { findKeywordIds } from '../keywords/keyword-rows.ts'
+import { refuse } from '../refusals.ts'
+import { findRunInProgress, insertQueuedRun } from '../runs/run-rows.ts'
+import type { Source } from '../sources/port.ts'
+import { insertChecksByHand, listSpending, scopesOf } from './check-rows.ts'
+import { rankSourceOf, requireBudget } from './put-tracker.ts'
+import { planOf, type Tracker } from './tracker.ts'
+import { findTracker, installationScope, trackerScope, workspaceScope } from './tracker-rows.ts'
+
+export type RequestedChecks = { runId: string | null; checks: number; cost: number }
+
+/** Checks some keywords of a tracker now, as far as today's budgets reach. Dry: only says what it would cost at most. */
+export async function requestChecks(
+  app: BatchApp,
+  workspaceId: string,
+  trackerId: string,
+  { keywords, isDry, isForAll }: { keywords: readonly unknown[]; isDry: boolean; isForAll: boolean },
+): Promise<RequestedChecks> {
+  const keys = [...new Set(cleanAll(keywords).map(({ key }) => key))]
+  const tracker = await findTracker(app.db, workspaceId, trackerId)
+  if (!tracker) throw refuse('tracker_not_found')
+  const source = rankSourceOf(app, tracker.source)
+  requireBudget(source, isForAll)
+  const ids = await findKeywordIds(app.pool, workspaceId, keys)
+  const unknown = keys.findIndex((key) => !ids.has(key))
+  if (unknown >= 0) {
+    const message = 'This keyword is not registered in the workspace.'
+    throw refuse('keyword_not_found', {
+      details: [{ path: `keywords[${unknown}]`, code: 'keyword_not_found', message }],
+    })
+  }
+  const cost = keys.length * source.ranks.callsFor(tracker.engine, tracker.depth)
+  if (isDry) return { runId: null, checks: keys.length, cost }
+  await requireAffordable(app, source, tracker, cost)
+
+  const now = app.clock()
+  return app.db.transaction().execute(async (tx) => {
+    const plan = planOf(dayOf(now, tracker.window.zone), tracker.window)
+    const checks = await insertChecksByHand(tx, tracker, plan, [...ids.values()], now)
+    const inProgress = await findRunInProgress(tx, 'collect_ranks')
+    const runId = inProgress ?? newId('run_', now)
+    const run = { id: runId, task: 'collect_ranks', trigger: 'manual', queuedAt: now } as const
+    if (inProgress === undefined && (await insertQueuedRun(tx, run)))
+      await enqueue(tx, 'batch.collect-ranks', { runId }, { key: runId })
+    return { runId, checks, cost }
+  })
+}
+
+async function requireAffordable(
+  app: BatchApp,
+  source: Source,
+  tracker: Tracker,
+  cost: number,
+): Promise<void> {
+  const { name, budgetPerDay, workspaceBudgetPerDay } = source.settings
+  const { workspaceId, id: trackerId } = tracker
+  const today = dayOf(app.clock(), app.timeZone)
+  const spending = await listSpending(app.db, name, today, scopesOf({ workspaceId, trackerId }))
+  const left = (scope: string, budget: number) => budget - (spending.get(scope)?.used ?? 0)
+  const most = Math.min(
+    left(installationScope, budgetPerDay),
+    workspaceBudgetPerDay > 0
+      ? left(workspaceScope(workspaceId), workspaceBudgetPerDay)
+      : Number.MAX_SAFE_INTEGER,
+    tracker.budgetPerDay === null
+      ? Number.MAX_SAFE_INTEGER
+      : left(trackerScope(workspaceId, trackerId), tracker.budgetPerDay),
+  )
+  if (cost <= most) return
+  const message = `They may cost ${cost} calls, and ${Math.max(0, most)} are left today.`
+  throw refuse('budget_exhausted', {
+    details: [{ path: 'keywords', code: 'budget_exhausted', message, cost, left: Math.max(0, most) }],
+  })
+}

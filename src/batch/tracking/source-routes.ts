@@ -1,0 +1,73 @@
+import Type from 'typebox'
+import { envelope, nullable, success } from '../../platform/http/answers.ts'
+import { WorkspaceId } from '../../platform/http/fields.ts'
+import type { Http } from '../../platform/http/http.ts'
+import { dayOf, renderInstant } from '../../platform/time.ts'
+import type { BatchApp } from '../app.ts'
+import { kindsOf, sourceNames } from '../sources/port.ts'
+import { awake } from './breaker.ts'
+import { listSpendingOf } from './check-rows.ts'
+import { listSourceStates } from './source-rows.ts'
+import { installationScope } from './tracker-rows.ts'
+
+const SourceBody = Type.Object({
+  source: Type.Enum([...sourceNames]),
+  kinds: Type.Array(Type.Enum(['ranks', 'volumes'])),
+  configured: Type.Boolean({ description: 'Whether its keys are set' }),
+  state: Type.Enum(['ready', 'resting', 'refused']),
+  until: nullable(Type.String({ description: 'When a source that is not ready is asked again' })),
+  rate_per_second: nullable(Type.Number()),
+  budget_per_day: nullable(Type.Integer({ description: 'Paid calls of the whole installation' })),
+  spent_today: Type.Integer(),
+  lost_today: Type.Integer({ description: 'Of those: calls whose answers a crash lost' }),
+  last_error: nullable(Type.Object({ code: Type.String(), at: Type.String() })),
+})
+
+export function sourceRoutes(http: Http, app: BatchApp): void {
+  http.get(
+    '/api/batch/sources',
+    {
+      config: { access: 'batch:read', limited: true },
+      schema: {
+        operationId: 'listSources',
+        summary: 'Where ranks and volumes come from',
+        description:
+          'A source is set up by the operator, with keys from the environment. `resting`: it failed, or its quota is used up; `refused`: it does not take our key.',
+        tags: ['batch'],
+        querystring: Type.Object(
+          { workspace_id: Type.Optional(WorkspaceId) },
+          { additionalProperties: false },
+        ),
+        response: { 200: success(Type.Object({ sources: Type.Array(SourceBody) })) },
+      },
+    },
+    async () => {
+      const now = app.clock()
+      const states = await listSourceStates(app.db)
+      const spending = await listSpendingOf(app.db, dayOf(now, app.timeZone), installationScope)
+      const time = (at: Date) => renderInstant(at, app.timeZone)
+      const sources = sourceNames.map((name) => {
+        const settings = app.sources.get(name)?.settings
+        const stored = states.get(name)
+        const state = stored && (awake(stored, now) ?? stored)
+        const spent = spending.get(name)
+        return {
+          source: name,
+          kinds: [...kindsOf[name]],
+          configured: settings !== undefined,
+          state: state?.state ?? 'ready',
+          until: state?.until ? time(state.until) : null,
+          rate_per_second: settings?.ratePerSecond ?? null,
+          budget_per_day: settings?.budgetPerDay ?? null,
+          spent_today: spent?.spent ?? 0,
+          lost_today: spent?.lost ?? 0,
+          last_error:
+            state?.lastError && state.lastErrorAt
+              ? { code: state.lastError, at: time(state.lastErrorAt) }
+              : null,
+        }
+      })
+      return envelope({ sources })
+    },
+  )
+}

@@ -1,0 +1,83 @@
+import { sql } from 'kysely'
+import type { Day } from '../../platform/time.ts'
+import type { BatchDb, BatchTx } from '../app.ts'
+import { mostTries } from './tracker.ts'
+import { installationScope } from './tracker-rows.ts'
+
+export type DueKeyword = { readonly key: string; readonly display: string }
+
+/** Registered keywords of all workspaces that a source has not told about this month, each once. */
+export async function listDueKeywords(
+  db: BatchDb,
+  source: string,
+  month: Day,
+  { after, limit }: { after: string; limit: number },
+): Promise<DueKeyword[]> {
+  const { rows } = await sql<DueKeyword>`
+    select k.key, min(k.display) as display
+    from batch.keyword k
+    where k.removed_at is null and k.key > ${after}
+      and not exists (
+        select from batch.volume_check c
+        where c.source = ${source} and c.month = ${month} and c.key = k.key
+          and not (c.status = 'failed' and c.tries < ${mostTries}))
+    group by k.key
+    order by k.key
+    limit ${limit}`.execute(db)
+  return rows
+}
+
+export type VolumeCheck = {
+  readonly source: string
+  readonly month: Day
+  readonly keys: readonly string[]
+  readonly status: 'asked' | 'done' | 'no_data' | 'failed'
+  readonly reason: string | null
+  readonly call: string | null
+  readonly spentOn: Day
+}
+
+/** Notes what becomes of keywords; every call for one is a try. */
+export async function noteVolumeChecks(tx: BatchTx, check: VolumeCheck): Promise<void> {
+  const { source, month, keys, status, reason, call, spentOn } = check
+  await sql`
+    insert into batch.volume_check as c (source, month, key, status, reason, call, spent_on)
+    select ${source}, ${month}, key, ${status}, ${reason}, ${call}, ${spentOn}
+    from unnest(${[...keys].sort()}::text[]) as key
+    on conflict (source, month, key) do update
+      set status = excluded.status, reason = excluded.reason, call = excluded.call, spent_on = excluded.spent_on,
+          tries = c.tries + (excluded.status = 'asked' and c.status = 'failed')::int`.execute(tx)
+}
+
+/** As if they had never been asked for. */
+export async function forgetVolumeChecks(
+  tx: BatchTx,
+  source: string,
+  month: Day,
+  call: string,
+): Promise<void> {
+  await sql`delete from batch.volume_check where source = ${source} and month = ${month} and call = ${call}`.execute(
+    tx,
+  )
+}
+
+/** Frees what was asked for by somebody who is gone; the calls count as spent and lost. */
+export async function freeLostVolumes(tx: BatchTx): Promise<number> {
+  const { rows } = await sql<{ calls: number }>`
+    with freed as (
+      update batch.volume_check set status = 'failed', reason = 'worker_lost'
+      where status = 'asked'
+      returning source, spent_on, call
+    ),
+    counted as (
+      select source, spent_on as day, count(distinct call)::int as calls from freed group by source, spent_on
+    ),
+    booked as (
+      update batch.source_spending p
+      set reserved = greatest(p.reserved - c.calls, 0), spent = p.spent + c.calls, lost = p.lost + c.calls
+      from counted c
+      where p.source = c.source and p.day = c.day and p.scope = ${installationScope}
+    )
+    select coalesce(sum(calls), 0)::int as calls from counted`.execute(tx)
+  return rows[0]!.calls
+}

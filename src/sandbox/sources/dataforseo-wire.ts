@@ -1,0 +1,118 @@
+import type { SourceContext, SourceReply, SourceRequest, SourceWire } from './source-sandbox.ts'
+
+type Task = Record<string, unknown>
+
+/** DataForSEO: an array of tasks in, HTTP 200 out, and codes inside that say what it was worth. */
+export const dataforseoWire: SourceWire = {
+  name: 'dataforseo',
+  tooFast: { status: 200, body: envelope(40202, 'Rate-limit per minute exceeded.') },
+  unavailable: { status: 500, body: envelope(50000, 'Internal Error.') },
+  answer(request, context) {
+    const call = calls[request.path]
+    if (request.method !== 'POST' || !call) return undefined
+    const refusal = refusalOf(request)
+    if (refusal) return refusal
+    const [task] = Array.isArray(request.body) ? (request.body as Task[]) : []
+    if (!task) return { status: 200, body: envelope(40503, 'POST Data Is Invalid.') }
+    return call(task, context)
+  },
+}
+
+const calls: Readonly<Record<string, (task: Task, context: SourceContext) => SourceReply>> = {
+  '/v3/serp/google/organic/live/advanced': serp,
+  '/v3/keywords_data/google_ads/search_volume/live': volumes,
+}
+
+function envelope(code: number, message: string, tasks: unknown[] = []) {
+  return {
+    version: '0.1',
+    status_code: code,
+    status_message: message,
+    tasks_count: tasks.length,
+    tasks_error: 0,
+    tasks,
+  }
+}
+
+function refusalOf({ headers }: SourceRequest): SourceReply | undefined {
+  const given = /^Basic (.+)$/.exec(headers.authorization ?? '')?.[1]
+  const [, password = ''] = Buffer.from(given ?? '', 'base64')
+    .toString('utf8')
+    .split(':')
+  if (password === '' || /refused/.test(password))
+    return { status: 401, body: envelope(40100, 'You are not Authorized to Access this resource.') }
+  if (/empty/.test(password)) return { status: 402, body: envelope(40200, 'Payment Required.') }
+  return undefined
+}
+
+function serp(task: Task, { web, day, strikes }: SourceContext): SourceReply {
+  const keyword = String(task['keyword'] ?? '')
+    .replaceAll('%2B', '+')
+    .replaceAll('%25', '%')
+  const device = String(task['device'] ?? 'desktop')
+  const depth = Number(task['depth'] ?? 10)
+  if (keyword === '' || !(depth >= 1 && depth <= 200))
+    return {
+      status: 200,
+      body: envelope(20000, 'Ok.', [{ status_code: 40501, status_message: 'Invalid Field.' }]),
+    }
+  const paid = { status: 200, paid: true, asks: [keyword, device, task['location_code']].join('\t') }
+  // The engine could not be read; it is billed all the same, and the envelope says that all is well.
+  if (strikes('unreadable'))
+    return {
+      ...paid,
+      body: envelope(20000, 'Ok.', [{ status_code: 40101, status_message: 'Engine error.' }]),
+    }
+  if (strikes('empty'))
+    return {
+      ...paid,
+      isGood: true,
+      body: envelope(20000, 'Ok.', [{ status_code: 40102, status_message: 'No Search Results.' }]),
+    }
+  const seen = strikes('wrong_device') ? (device === 'mobile' ? 'desktop' : 'mobile') : device
+  const urls = web
+    .results({ keyword, engine: 'google', device: seen, location: 'KR', day: day() })
+    .slice(0, depth)
+  const items = [
+    { type: 'local_pack', rank_group: 1, rank_absolute: 1 },
+    ...urls.map((url, at) => ({
+      type: 'organic',
+      rank_group: at + 1,
+      rank_absolute: at + 2,
+      domain: new URL(url).hostname,
+      url,
+    })),
+  ]
+  const result = [
+    { keyword, type: 'organic', se_domain: 'google.co.kr', device: seen, items_count: items.length, items },
+  ]
+  const done = { id: 'made-up', status_code: 20000, cost: 0.002, result_count: 1, result }
+  return { ...paid, isGood: seen === device, body: envelope(20000, 'Ok.', [done]) }
+}
+
+function volumes(task: Task, { web, day }: SourceContext): SourceReply {
+  const keywords = Array.isArray(task['keywords']) ? task['keywords'].map(String) : []
+  const [year, month] = day().split('-').map(Number) as [number, number]
+  const result = keywords
+    .filter((keyword) => !keyword.endsWith('없음'))
+    .map((keyword) => ({
+      keyword: keyword.toLowerCase(),
+      monthly_searches: Array.from({ length: 12 }, (_, back) => {
+        const index = year * 12 + month - 2 - back
+        const at = { year: Math.floor(index / 12), month: (index % 12) + 1 }
+        const name = `${at.year}-${String(at.month).padStart(2, '0')}`
+        return {
+          ...at,
+          search_volume: Math.round(web.volume(keyword.toLowerCase(), 'mobile', name) / 10) * 10,
+        }
+      }),
+    }))
+  const done = { id: 'made-up', status_code: 20000, cost: 0.05, result_count: result.length, result }
+  return {
+    status: 200,
+    paid: true,
+    isGood: true,
+    asks: keywords.join('\t'),
+    body: envelope(20000, 'Ok.', [done]),
+  }
+}

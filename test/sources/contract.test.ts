@@ -1,0 +1,222 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { basicAuth } from '../../src/batch/sources/dataforseo.ts'
+import { signatureOf } from '../../src/batch/sources/naver-searchad.ts'
+import type { RankAsk, Source, SourceName, SourceSettings } from '../../src/batch/sources/port.ts'
+import { openSources } from '../../src/batch/sources/registry.ts'
+import { dataforseoWire } from '../../src/sandbox/sources/dataforseo-wire.ts'
+import { naverSearchWire } from '../../src/sandbox/sources/naver-search-wire.ts'
+import { naverSearchadWire, searchadSecret } from '../../src/sandbox/sources/naver-searchad-wire.ts'
+import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
+import {
+  type Fault,
+  openSourceSandbox,
+  type SourceSandbox,
+  type SourceWire,
+} from '../../src/sandbox/sources/source-sandbox.ts'
+import { openWeb } from '../../src/sandbox/sources/web.ts'
+
+const sandboxes = new Map<SourceWire, SourceSandbox>()
+const opened: Source[] = []
+beforeAll(async () => {
+  for (const wire of [serpapiWire, dataforseoWire, naverSearchWire, naverSearchadWire])
+    sandboxes.set(wire, await openSourceSandbox({ wire, slowMs: 1 }))
+})
+afterAll(async () => {
+  for (const source of opened) source.close()
+  for (const sandbox of sandboxes.values()) await sandbox.close()
+})
+
+function open(
+  name: SourceName,
+  wire: SourceWire,
+  credentials: Record<string, string>,
+  baseUrl?: string,
+): Source {
+  const settings: SourceSettings = {
+    name,
+    credentials,
+    baseUrl: baseUrl ?? sandboxes.get(wire)!.url,
+    ratePerSecond: 1000,
+    budgetPerDay: 1000,
+    workspaceBudgetPerDay: 0,
+  }
+  const source = openSources([settings]).get(name)!
+  opened.push(source)
+  return source
+}
+
+/** What a fault of the source must come to, whoever it is. */
+async function underFault<T>(wire: SourceWire, fault: Fault, act: () => Promise<T>): Promise<T> {
+  const sandbox = sandboxes.get(wire)!
+  sandbox.setFaults({ [fault]: 1 })
+  try {
+    return await act()
+  } finally {
+    sandbox.setFaults({ [fault]: 0 })
+  }
+}
+
+type Case = {
+  name: SourceName
+  wire: SourceWire
+  engine: string
+  web: string
+  key: (secret: string) => Record<string, string>
+}
+const serp = (name: SourceName): Case => ({
+  name,
+  wire: serpapiWire,
+  engine: 'google',
+  web: 'google',
+  key: (key) => ({ key }),
+})
+const ranks: Case[] = [
+  ...(['serpapi', 'searchapi', 'valueserp', 'serper', 'hasdata', 'spaceserp'] as const).map(serp),
+  {
+    name: 'dataforseo',
+    wire: dataforseoWire,
+    engine: 'google',
+    web: 'google',
+    key: (password) => ({ login: 'login', password }),
+  },
+  {
+    name: 'naver_search',
+    wire: naverSearchWire,
+    engine: 'naver_web_api',
+    web: 'naver webkr',
+    key: (secret) => ({ id: 'client', secret, host: 'hub' }),
+  },
+  {
+    name: 'naver_search',
+    wire: naverSearchWire,
+    engine: 'naver_blog_api',
+    web: 'naver blog',
+    key: (secret) => ({ id: 'client', secret, host: 'open' }),
+  },
+]
+
+describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key }) => {
+  const ask: RankAsk = {
+    keyword: '나이키 운동화 100%+',
+    engine,
+    device: 'desktop',
+    location: 'KR',
+    language: 'ko',
+    depth: 20,
+  }
+  const read = (secret = 'good-key', page = 0) => open(name, wire, key(secret)).ranks!.readPage(ask, page)
+
+  test('the pages hold the results in their order', async () => {
+    const device = name === 'naver_search' ? 'any' : 'desktop'
+    const day = new Date().toISOString().slice(0, 10)
+    const expected = openWeb('web').results({
+      keyword: ask.keyword,
+      engine: web,
+      device,
+      location: 'KR',
+      day,
+    })
+    const source = open(name, wire, key('good-key')).ranks!
+    const urls: string[] = []
+    for (let page = 0; page < source.callsFor(engine, ask.depth); page++) {
+      const answer = await source.readPage(ask, page)
+      urls.push(...(answer.kind === 'page' ? answer.urls : []))
+    }
+    expect(urls).toEqual(expected.slice(0, 20))
+  })
+
+  test('a refused key is our trouble, and an empty balance ends the day', async () => {
+    expect(await read('key-refused')).toMatchObject({
+      of: 'credentials',
+      reason: 'credentials_refused',
+      paid: false,
+    })
+    expect(await read('key-empty')).toMatchObject({ of: 'quota', reason: 'quota_exhausted', paid: false })
+  })
+
+  test.each<[Fault, Record<string, unknown>]>([
+    ['unavailable', { kind: 'failed', of: 'answer', reason: 'source_error' }],
+    ['hang_up', { kind: 'failed', of: 'answer', reason: 'broken_off', paid: true }],
+    ['broken', { kind: 'failed', of: 'answer', reason: 'not_json', paid: true }],
+    ['unreadable', { kind: 'failed', of: 'answer', paid: true }],
+    ['slow', { kind: 'page' }],
+  ])('%s', async (fault, expected) => {
+    expect(await underFault(wire, fault, () => read())).toMatchObject(expected)
+  })
+
+  test('a search without results is an answer', async () => {
+    const answer = await underFault(wire, 'empty', () => read())
+    expect(answer).toEqual({ kind: 'page', urls: [], isLast: true })
+  })
+
+  test('the layout of another device is not believed', async () => {
+    if (name === 'naver_search' || name === 'serper' || name === 'hasdata') return
+    expect(await underFault(wire, 'wrong_device', () => read())).toMatchObject({
+      reason: 'wrong_device',
+      paid: true,
+    })
+  })
+
+  test('nobody there: nothing was sent', async () => {
+    const source = open(name, wire, key('good-key'), 'http://127.0.0.1:1')
+    expect(await source.ranks!.readPage(ask, 0)).toMatchObject({ reason: 'unreachable', paid: false })
+  })
+})
+
+describe('volumes', () => {
+  const key = { key: 'access', secret: searchadSecret, customer: ' 123\u200b4' }
+  const searchad = () => open('naver_searchad', naverSearchadWire, key).volumes!
+
+  test('a signature covers the path without its query, with the secret as it is written', () => {
+    const sign = (secret: string, path = '/keywordstool') => signatureOf(secret, '1700000000000', 'GET', path)
+    expect(sign('secret')).toBe('A6Gzu+sW9C2ovLsH+T+rFrie81KwHy1xrodUFQERKf4=')
+    expect(sign('AQAAAABexampleSecret==')).toBe('LLPiuRigLe/fFreBwTDG6KZyTl3oDgguFvdKR3pqFo0=')
+    expect(sign('secret', '/keywordstool?hintKeywords=a')).toBe(
+      '3pQgiRoNf9d/TeDS0hzZszqJewcu1SrFk+eqUR1gHf4=',
+    )
+    expect(basicAuth('login', 'password')).toBe('Basic bG9naW46cGFzc3dvcmQ=')
+  })
+
+  test('counts come by surface, a rare keyword with a bound only, and the rest of the list is left out', async () => {
+    const web = openWeb('web')
+    const month = new Date().toISOString().slice(0, 7)
+    const hints = Array.from({ length: 5 }, (_, n) => `나이키${n}`)
+    const answer = await searchad().readVolumes(hints, new Date('2030-01-15T12:00:00Z'))
+    expect(answer.kind).toBe('volumes')
+    const volumes = answer.kind === 'volumes' ? answer.volumes : []
+    expect(volumes.map(({ keyword }) => keyword)).toEqual(hints)
+    for (const { keyword, volume, max, day, kind } of volumes) {
+      const [pc, mobile] = [web.volume(keyword, 'pc', month), web.volume(keyword, 'mobile', month)]
+      const isRare = pc < 10 || mobile < 10
+      const most = (pc < 10 ? 9 : pc) + (mobile < 10 ? 9 : mobile)
+      expect({ volume, max, day, kind }).toEqual({
+        volume: isRare ? null : pc + mobile,
+        max: isRare ? most : null,
+        day: '2030-01-14',
+        kind: 'rolling_30d',
+      })
+    }
+  })
+
+  test('a hint is spelled as the tool takes it, or not asked for', () => {
+    const { spell } = searchad()
+    expect(spell('나이키 운동화')).toBe('나이키운동화')
+    expect(spell('nike air')).toBe('NIKEAIR')
+    expect(spell('a-b')).toBeUndefined()
+  })
+
+  test('a wrong secret, key or clock stops everything', async () => {
+    const refused = (more: Partial<typeof key>) =>
+      open('naver_searchad', naverSearchadWire, { ...key, ...more }).volumes!.readVolumes(['A'], new Date())
+    expect(await refused({ secret: 'other' })).toMatchObject({ of: 'credentials' })
+    expect(await refused({ key: 'key-refused' })).toMatchObject({ of: 'credentials' })
+  })
+
+  test('Google’s come month by month', async () => {
+    const source = open('dataforseo', dataforseoWire, { login: 'login', password: 'good-key' }).volumes!
+    const answer = await source.readVolumes(['nike', 'nike없음'], new Date())
+    const volumes = answer.kind === 'volumes' ? answer.volumes : []
+    expect(volumes).toHaveLength(12)
+    expect(new Set(volumes.map(({ keyword, kind }) => `${keyword} ${kind}`))).toEqual(new Set(['nike month']))
+  })
+})
