@@ -104,6 +104,7 @@ export type BillingTables = SharedTables & {
     issued_late: Generated<boolean>
     seller: Generated<Partial<Seller>>
     status: 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
+    apart: GeneratedAlways<string | null>
     amount_paid: Generated<bigint>
     amount_refunded: Generated<bigint>
     paid_at: Date | null
