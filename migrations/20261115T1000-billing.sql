@@ -301,6 +301,16 @@ create index payment_unsent on billing.payment (next_lookup_at) where status in 
 create index payment_check on billing.payment (lookup_by) where status in ('sending', 'unknown') and lookup_by is not null;
 create index payment_unanswered on billing.payment (provider, next_lookup_at) where status in ('sending', 'unknown') and unanswered;
 
+-- What a customer has to do before a payment takes anything. It goes once the payment is decided, one way or the other.
+create table billing.next_action (
+  payment_id       text primary key references billing.payment,
+  invoice_id       text not null unique references billing.invoice,
+  subscription_id  text not null,
+  sealed           bytea not null,                   -- where or with what secret it is confirmed
+  expires_at       timestamptz not null              -- service time at which the payment is ended at the provider
+);
+create index next_action_by_subscription on billing.next_action (subscription_id);
+
 create table billing.refund (
   id             text primary key,
   payment_id     text not null references billing.payment,

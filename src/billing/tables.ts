@@ -161,6 +161,13 @@ export type BillingTables = SharedTables & {
     resend_code: string | null
     resend_since: Date | null
   }
+  'billing.next_action': {
+    payment_id: string
+    invoice_id: string
+    subscription_id: string
+    sealed: Buffer
+    expires_at: Date
+  }
   'billing.refund': {
     id: string
     payment_id: string

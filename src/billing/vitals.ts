@@ -14,6 +14,11 @@ export type BillingVitals = {
   readonly unmatched: readonly { currency: string; payments: number; amount: bigint }[]
 }
 
+/** A charge without a clear answer. One that waits for its customer has a clear one. */
+const inDoubt = sql`
+  (status = 'unknown' and not exists (select from billing.next_action a where a.payment_id = payment.id)
+    or status = 'sending' and sending_until < statement_timestamp())`
+
 export async function readVitals(db: BillingDb, now: Date): Promise<BillingVitals> {
   const age = (column: string) =>
     sql`coalesce(greatest(extract(epoch from ${now}::timestamptz - min(${sql.ref(column)})), 0), 0)::float8`
@@ -26,7 +31,7 @@ export async function readVitals(db: BillingDb, now: Date): Promise<BillingVital
     from
       -- One that is being sent right now is not in doubt yet.
       (select count(*)::int as count, ${age('created_at')} as age from billing.payment
-       where status = 'unknown' or (status = 'sending' and sending_until < statement_timestamp())) p,
+       where ${inDoubt}) p,
       (select count(*)::int as count, ${age('created_at')} as age from billing.refund
        where status = 'pending' and step = 'unknown') r,
       (select count(*)::int as count, ${age('received_at')} as age from billing.webhook
@@ -60,7 +65,7 @@ export async function listUnknown(db: BillingDb, limit: number): Promise<Unknown
       select id, 'payment' as kind, invoice_id, account_id, amount, currency, provider_reference as reference,
         created_at, lookup_count as lookups, next_lookup_at
       from billing.payment
-      where status = 'unknown' or (status = 'sending' and sending_until < statement_timestamp())
+      where ${inDoubt}
       union all
       select id, 'refund', invoice_id, account_id, amount, currency, coalesce(provider_reference, ''),
         created_at, lookup_count, next_lookup_at

@@ -16,6 +16,8 @@ import type {
 /** What the provider does with the next call instead of what it would do. */
 export type ChargePlay =
   | { kind: 'decline'; code: DeclineCode }
+  /** Waits for its customer. */
+  | { kind: 'ask_customer' }
   | {
       kind: 'refuse'
       code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error'
@@ -47,7 +49,7 @@ type Record_ = {
   reference: string
   accountId: string
   amount: Money
-  status: 'paid' | 'declined' | 'pending'
+  status: 'paid' | 'declined' | 'pending' | 'awaiting' | 'canceled'
   code: DeclineCode | null
   at: Date
   refunds: { reference: string | null; amount: Money; status: 'succeeded' | 'pending' | 'failed' }[]
@@ -64,18 +66,21 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
   const charges: ChargePlay[] = []
   const refundPlays: RefundPlay[] = []
   const declines = new Map<string, DeclineCode>()
+  const asking = new Set<string>()
+  const cancels: ('unknown' | 'lost_answer')[] = []
   const hooks = {
     /** Runs before a charge reaches the book. */
     beforeCharge: async (_request: ChargeRequest): Promise<void> => {},
     /** Runs after the book has it and before we hear of it. */
     afterCharge: async (_request: ChargeRequest): Promise<void> => {},
     beforeRefund: async (_request: RefundRequest): Promise<void> => {},
+    beforeCancel: async (_reference: string): Promise<void> => {},
   }
   const state = { silent: false, live: 0, credentialsRefused: false }
   const card = { brand: 'test', last4: '4242', expires: '12/2030' }
   const setups: SetUpRequest[] = []
   const forgotten: string[] = []
-  const calls = { charge: 0, findPayment: 0, refund: 0, mostRefundsAtOnce: 0 }
+  const calls = { charge: 0, findPayment: 0, cancelPayment: 0, refund: 0, mostRefundsAtOnce: 0 }
 
   function look(reference: string): PaymentLookup {
     if (state.silent) return { kind: 'unknown' }
@@ -107,12 +112,13 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       if (request.billingKey === 'bk_test_nobody') return { kind: 'refused', code: 'billing_key_invalid' }
 
       const code = play?.kind === 'decline' ? play.code : (declines.get(request.billingKey) ?? null)
+      const asksCustomer = play?.kind === 'ask_customer' || asking.has(request.billingKey)
       const known = book.get(request.key)
       const record: Record_ = known ?? {
         reference: request.key,
         accountId: request.accountId,
         amount: request.amount,
-        status: code === null ? 'paid' : 'declined',
+        status: code !== null ? 'declined' : asksCustomer ? 'awaiting' : 'paid',
         code,
         at: now(),
         refunds: [],
@@ -124,6 +130,7 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       if (play?.kind === 'mismatch' || play?.kind === 'key_used_otherwise') return { kind: play.kind }
       if (record.status === 'declined')
         return { kind: 'declined', code: record.code ?? 'unknown', ...(known && { replayed: true }) }
+      if (record.status === 'awaiting') return { kind: 'needs_customer', payment: paymentOf(record, card) }
       return { kind: 'done', payment: paymentOf(record, card) }
     },
 
@@ -176,7 +183,18 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       }
     },
     // It cannot tell what changed, so whatever may have is looked up.
-    cancelPayment: async () => ({ kind: 'unknown' }),
+    async cancelPayment(reference) {
+      calls.cancelPayment++
+      await hooks.beforeCancel(reference)
+      const record = book.get(reference)
+      if (state.silent || !record) return { kind: 'unknown' }
+      const play = cancels.shift()
+      if (play === 'unknown') return { kind: 'unknown' }
+      if (record.status === 'awaiting') record.status = 'canceled'
+      if (play === 'lost_answer') return { kind: 'unknown' }
+      if (record.status === 'paid') return { kind: 'paid' }
+      return { kind: record.status === 'canceled' ? 'canceled' : 'unknown' }
+    },
     forget: async (billingKey) => {
       if (state.silent) return { kind: 'unknown' }
       forgotten.push(billingKey)
@@ -222,6 +240,20 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       if (code === null) declines.delete(billingKey)
       else declines.set(billingKey, code)
     },
+    /** A card whose payments wait for its customer from now on, or no longer do. */
+    askCustomer(billingKey: string, asks = true) {
+      if (asks) asking.add(billingKey)
+      else asking.delete(billingKey)
+    },
+    /** What the next cancellations of waiting payments meet, in order. */
+    nextCancels: (...plays: ('unknown' | 'lost_answer')[]) => void cancels.push(...plays),
+    /** The customer confirms in the browser. False: it was ended before, or is paid. */
+    confirm(reference: string): boolean {
+      const record = book.get(reference)
+      if (record?.status !== 'awaiting') return false
+      record.status = 'paid'
+      return true
+    },
     /** The bank takes a payment into dispute, or decides. */
     dispute(reference: string, status: 'open' | 'won' | 'lost', at: Date, minor?: bigint) {
       const record = book.get(reference)!
@@ -259,7 +291,15 @@ function paymentOf(record: Record_, card: Card): ProviderPayment {
     status: record.status,
     declineCode: record.code,
     rawCode: null,
-    nextAction: null,
+    nextAction:
+      record.status === 'awaiting'
+        ? {
+            type: 'authenticate',
+            clientSecret: `pi_${record.reference}_secret_of_the_browser`,
+            url: null,
+            expiresAt: new Date(record.at.getTime() + 86_400_000),
+          }
+        : null,
     amount: record.amount,
     refunded: { minor: refundedOf(record), currency: record.amount.currency },
     refunds: record.refunds.map((refund) => ({ ...refund })),

@@ -81,7 +81,7 @@ export async function openStage(url: string): Promise<Stage> {
   await watcher.connect()
   let now = new Date(start)
   const clock: Clock = Object.assign(() => now, { sync: async () => {}, moveTo: async () => {} })
-  const script = scriptedProvider()
+  const script = scriptedProvider({ now: clock })
   const app = billingOn(pool, clock, script.provider)
   await seedPlans(app)
   const token = newToken('test')
@@ -246,6 +246,7 @@ function steppedProvider(provider: Provider, side: Side): Provider {
     charge: (request) => side.pass('charge', () => provider.charge(request)),
     refund: (request) => side.pass('refund', () => provider.refund(request)),
     findPayment: (reference) => side.pass('look up', () => provider.findPayment(reference)),
+    cancelPayment: (reference, id) => side.pass('cancel', () => provider.cancelPayment(reference, id)),
   }
 }
 

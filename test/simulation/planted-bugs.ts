@@ -21,8 +21,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a charge in doubt is not looked up',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: "if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))\n\n  const doubt",
-    to: 'const doubt',
+    from: "if (lookup.kind !== 'none') {\n    const outcome",
+    to: "if (lookup.kind === 'mismatch') {\n    const outcome",
   },
   {
     name: 'an unknown charge counts as failed',
@@ -195,7 +195,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'money for a withdrawn invoice is kept',
     file: 'src/billing/collection/settle-payments.ts',
-    from: "} else if (isOpen && locked.invoiceStatus === 'open') {",
+    from: "} else if (isOpen(locked) && locked.invoiceStatus === 'open') {",
     to: '} else if (isOpen) {',
   },
   {
@@ -851,5 +851,40 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: 'if (card.inUse) return',
     to: 'if (card.inUse && card.awaited) return',
     story: 'test/billing/delete-cards.test.ts',
+  },
+  {
+    name: 'a waiting charge counts as ended without the word of the provider',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: "if (kind === 'canceled') {",
+    to: "if (kind !== 'paid') {",
+    story: 'test/billing/authentication.test.ts',
+  },
+  {
+    name: 'a waiting charge is given up and never ended at the provider',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'const { kind } = await provider.cancelPayment(attempt.reference, providerId)',
+    to: "const kind: string = 'canceled'",
+    story: 'test/interleavings/authentication.test.ts',
+  },
+  {
+    name: 'a customer who was faster than the end counts as too late',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: "if (kind === 'canceled') {",
+    to: "if (kind === 'canceled' || kind === 'paid') {",
+    story: 'test/interleavings/authentication.test.ts',
+  },
+  {
+    name: 'another card is charged beside a charge that waits',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: 'await endAwaitedOf(app, method.subscriptionId)',
+    to: "await app.db.updateTable('billing.payment').set({ status: 'failed', settled_at: app.clock(), next_lookup_at: null }).where('subscription_id', '=', method.subscriptionId).where('status', '=', 'unknown').execute()",
+    story: 'test/interleavings/authentication.test.ts',
+  },
+  {
+    name: 'a secret of the browser is kept as it is',
+    file: 'src/billing/payments/next-action-rows.ts',
+    from: 'sealed: vault.seal(JSON.stringify({ type, clientSecret, url }), placeOf(about.paymentId)),',
+    to: 'sealed: Buffer.from(JSON.stringify({ type, clientSecret, url })),',
+    story: 'test/billing/authentication.test.ts',
   },
 ]

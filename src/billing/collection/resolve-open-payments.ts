@@ -2,6 +2,7 @@ import type { BillingApp } from '../app.ts'
 import { keepBusy } from '../keep-busy.ts'
 import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
 import { lookupAgainAfterMs, nextCheck, verdictOfNotFound, verdictOfResend } from '../payments/doubt.ts'
+import { findNextAction } from '../payments/next-action-rows.ts'
 import { type Attempt, outcomeOfLookup, outcomeOfResend, type PaymentOutcome } from '../payments/payment.ts'
 import {
   leaseAttempts,
@@ -68,7 +69,14 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
 
   const provider = app.providers.named(attempt.provider)
   const lookup = await provider.findPayment(attempt.reference, attempt.providerId)
-  if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
+  if (lookup.kind !== 'none') {
+    const outcome = outcomeOfLookup(lookup, attempt)
+    const isOver =
+      !attempt.invoiceOpen || (attempt.awaitedUntil !== null && attempt.awaitedUntil <= app.clock())
+    return outcome.kind === 'awaiting' && isOver
+      ? endAwaited(app, attempt, outcome.providerId)
+      : settle(app, attempt, outcome)
+  }
 
   const doubt = {
     sentAt: attempt.sentAt,
@@ -88,6 +96,31 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
       if (attempt.invoiceOpen) return resend(app, attempt)
       return wait(app, attempt, { lookupBy: nextCheck(attempt.sentAt, now, provider.guards.keyWindowMs) })
   }
+}
+
+/**
+ * Has the provider end a payment that waits for its customer, so that something else may be tried. It has failed once the
+ * provider says so, and not before: the customer may confirm it at this very moment, and then it is paid.
+ */
+async function endAwaited(app: BillingApp, attempt: Attempt, providerId: string): Promise<void> {
+  const provider = app.providers.named(attempt.provider)
+  const { kind } = await provider.cancelPayment(attempt.reference, providerId)
+  if (kind === 'canceled') {
+    const code = attempt.invoiceOpen ? 'authentication_required' : 'withdrawn'
+    return settle(app, attempt, { kind: 'failed', code })
+  }
+  if (kind !== 'paid') return settle(app, attempt, { kind: 'unknown' })
+  const lookup = await provider.findPayment(attempt.reference, providerId)
+  const outcome = outcomeOfLookup(lookup, attempt)
+  await settle(app, attempt, outcome.kind === 'paid' ? outcome : { kind: 'unknown' })
+}
+
+/** Ends what a subscription's customer is still awaited for, because another card is about to pay instead. */
+export async function endAwaitedOf(app: BillingApp, subscriptionId: string): Promise<void> {
+  const awaited = await findNextAction(app.db, subscriptionId)
+  if (!awaited) return
+  const [attempt] = await leaseAttempts(app.db, { paymentId: awaited.paymentId }, sendingLeaseMs(app.terms))
+  if (attempt?.providerId) await endAwaited(app, attempt, attempt.providerId)
 }
 
 /** Nothing has left us so far: say that it may from now on, then send. False: it did not. */

@@ -2,15 +2,24 @@ import { sql } from 'kysely'
 import { enqueue } from '../../platform/queue/queue.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { eventInsert, insertEvents, type NewEvent } from '../events/event-rows.ts'
+import { nextDunning } from '../invoices/dunning.ts'
 import type { InvoiceStatus } from '../invoices/invoice.ts'
-import { closeInvoice, listOwed, paidUpdate, scheduleDunning } from '../invoices/invoice-rows.ts'
+import {
+  closeInvoice,
+  listOwed,
+  noteFirstFailure,
+  paidUpdate,
+  scheduleDunning,
+} from '../invoices/invoice-rows.ts'
 import { postingCtes, postTransfers } from '../ledger/ledger-rows.ts'
 import type { Currency } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { lookupAgainAfterMs, nextCheck } from '../payments/doubt.ts'
+import { deleteNextActions, insertNextAction } from '../payments/next-action-rows.ts'
 import type { Attempt, FailureCode, PaymentOutcome } from '../payments/payment.ts'
 import { dropMethod, keptUpdate, retireMethods, wakeCards } from '../payments/payment-method-rows.ts'
 import {
+  markAwaiting,
   markFailed,
   markSucceeded,
   markUnknown,
@@ -34,8 +43,9 @@ export type Settling = {
 export async function settlePayments(app: BillingApp, settlings: readonly Settling[]): Promise<void> {
   const now = app.clock()
   for (const settling of settlings) {
-    const { kind } = settling.outcome
-    if (kind === 'unknown' || kind === 'not_sent') await recordDoubt(app, settling, now)
+    const { outcome } = settling
+    if (outcome.kind === 'unknown' || outcome.kind === 'not_sent') await recordDoubt(app, settling, now)
+    else if (outcome.kind === 'awaiting') await recordAwaiting(app, settling.attempt, outcome, now)
   }
   let rest = settlings
     .map(({ attempt: { paymentId }, outcome }) => ({ paymentId, outcome }))
@@ -90,10 +100,62 @@ async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settlin
   })
 }
 
+/**
+ * The customer has to confirm it: what they need for that is kept, and a renewal is past due meanwhile. They have until
+ * the provider gives it up or dunning takes its next step, whichever comes first; then it is ended there.
+ */
+async function recordAwaiting(
+  app: BillingApp,
+  { paymentId, lookupCount }: Attempt,
+  { providerId, nextAction }: Extract<PaymentOutcome, { kind: 'awaiting' }>,
+  now: Date,
+): Promise<void> {
+  await app.db.transaction().execute(async (tx) => {
+    await app.fence(tx)
+    await lockSubscriptionsOf(tx, [paymentId])
+    const [locked] = await readLockedPayments(tx, [paymentId])
+    if (!locked || !isOpen(locked)) return
+    const dunned = isDunned(locked)
+    const firstFailedAt = locked.firstFailedAt ?? now
+    const step = dunned
+      ? nextDunning({ firstFailedAt, timeZone: locked.timeZone, hard: false }, now, app.terms.dunningDays)
+      : null
+    const until = step && step.at < nextAction.expiresAt ? step.at : nextAction.expiresAt
+    const isNew = await insertNextAction(tx, app.vault, locked, nextAction, until)
+    await markAwaiting(tx, paymentId, {
+      providerId,
+      nextLookupAfterMs: lookupAgainAfterMs(lookupCount + 1),
+      lookupBy: isNew ? until : (locked.awaitedUntil ?? until),
+    })
+    if (!isNew) return
+    const events: NewEvent[] = [eventOf('payment.action_required', locked)]
+    if (dunned) {
+      await noteFirstFailure(tx, locked.invoiceId, firstFailedAt)
+      if (locked.status !== 'past_due') {
+        await updateSubscription(tx, locked.subscriptionId, 'past_due', null)
+        events.push(eventOf('subscription.past_due', locked))
+      }
+    }
+    await insertEvents(tx, now, events)
+  })
+}
+
+function isOpen({ paymentStatus }: LockedPayment): boolean {
+  return paymentStatus === 'sending' || paymentStatus === 'unknown'
+}
+
+/** Whether a failure of it leads to further tries: it begins nothing, was not ending anyway, and is no operator's. */
+function isDunned({ invoiceStatus, held, begins, status }: LockedPayment): boolean {
+  const isEnding = status === 'canceling' || status === 'canceled'
+  return invoiceStatus === 'open' && !held && !begins && !isEnding
+}
+
 /** Everything an outcome depends on, read under the lock of its subscription. */
 type LockedPayment = {
   readonly paymentId: string
   readonly paymentStatus: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  /** Until when its customer may confirm it. */
+  readonly awaitedUntil: Date | null
   readonly methodId: string
   readonly methodPending: boolean
   /** Which card it is can already be shown. */
@@ -135,15 +197,18 @@ export async function settleDecided(
     tx,
     inDoubt.map((one) => one.paymentId),
   )
+  await deleteNextActions(
+    tx,
+    inDoubt.filter(({ awaitedUntil }) => awaitedUntil !== null).map((one) => one.paymentId),
+  )
 
   const paid: Paid[] = []
   for (const { paymentId, outcome } of decided) {
     const locked = standings.get(paymentId)
     if (!locked || locked.paymentStatus === 'succeeded') continue
-    const isOpen = locked.paymentStatus === 'sending' || locked.paymentStatus === 'unknown'
     if (outcome.kind === 'failed') {
-      if (isOpen) await settleFailed(app, tx, locked, outcome.code, now)
-    } else if (isOpen && locked.invoiceStatus === 'open') {
+      if (isOpen(locked)) await settleFailed(app, tx, locked, outcome.code, now)
+    } else if (isOpen(locked) && locked.invoiceStatus === 'open') {
       paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
     } else {
       await settleUnmatched(tx, locked, outcome.providerId, now)
@@ -157,6 +222,7 @@ type Paid = { readonly locked: LockedPayment; readonly providerId: string; reado
 async function readLockedPayments(tx: BillingTx, paymentIds: readonly string[]): Promise<LockedPayment[]> {
   const found = await sql<LockedPayment>`
     select p.id as "paymentId", p.status as "paymentStatus", p.payment_method_id as "methodId",
+      a.expires_at as "awaitedUntil",
       m.state = 'pending' as "methodPending", m.last4 is not null as "methodDescribed", p.amount, p.currency,
       i.id as "invoiceId", i.status as "invoiceStatus", i.hold is not null as held, i.first_failed_at as "firstFailedAt", i.dunning,
       s.id as "subscriptionId", s.account_id as "accountId", s.status, s.payment_method_id as "ownMethodId",
@@ -170,6 +236,7 @@ async function readLockedPayments(tx: BillingTx, paymentIds: readonly string[]):
     join billing.invoice i on i.id = p.invoice_id
     join billing.subscription s on s.id = p.subscription_id
     join billing.payment_method m on m.id = p.payment_method_id
+    left join billing.next_action a on a.payment_id = p.id
     where p.id = any (${[...paymentIds]})`.execute(tx)
   return found.rows
 }
@@ -282,7 +349,9 @@ async function settleFailed(
   if (locked.methodPending && !ownCard) events.push(eventOf('payment_method.dropped', locked, code))
 
   if (locked.invoiceStatus === 'open' && !locked.held) {
-    const verdict = afterFailure({ ...locked, code, ownCard }, now, app.terms.dunningDays)
+    // One that was ended so that the next try can begin fails just before that.
+    const failedAt = locked.awaitedUntil ? earlier(new Date(locked.awaitedUntil.getTime() - 1), now) : now
+    const verdict = afterFailure({ ...locked, code, ownCard }, failedAt, app.terms.dunningDays)
     if (verdict.kind === 'ends') {
       events.push(eventOf(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', locked))
       for (const owed of await closeOwed(tx, subscriptionId, invoiceId, verdict.invoice))
@@ -298,6 +367,10 @@ async function settleFailed(
     }
   }
   await insertEvents(tx, now, events)
+}
+
+function earlier(one: Date, other: Date): Date {
+  return one < other ? one : other
 }
 
 /** Closes the invoice that failed and with it whatever else is owed; says which others those were. */

@@ -22,7 +22,7 @@ import { getSubscription, lockSubscription, termsOf } from '../subscriptions/sub
 import { workIsolated } from '../sweep-failures.ts'
 import { chargeRefusal } from './charge-refusal.ts'
 import { openAttempt } from './open-attempt.ts'
-import { resolveOpenPayment } from './resolve-open-payments.ts'
+import { endAwaitedOf, resolveOpenPayment } from './resolve-open-payments.ts'
 import { settlePayments } from './settle-payments.ts'
 
 /**
@@ -60,6 +60,7 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
     return drop(app, methodId, checked.code)
   }
 
+  await endAwaitedOf(app, method.subscriptionId)
   const attempt = await app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
     return applyCard(app, tx, method, checked.card)

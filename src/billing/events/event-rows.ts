@@ -21,6 +21,7 @@ export type EventType =
   | 'invoice.uncollectible'
   | 'payment.failed'
   | 'payment.unknown'
+  | 'payment.action_required'
   | 'payment.found_later'
   | 'payment.disputed'
   | 'payment.dispute_won'

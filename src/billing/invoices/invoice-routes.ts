@@ -10,6 +10,7 @@ import type { BillingApp } from '../app.ts'
 import { noteRead } from '../audit/audit-rows.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { toJson } from '../money.ts'
+import { NextActionView, nextActionView } from '../payments/next-action-view.ts'
 import { refuse } from '../refusals.ts'
 import { ownedBy, tenantOf } from '../tenancy.ts'
 import { type Invoice, invoiceStatuses } from './invoice.ts'
@@ -42,6 +43,7 @@ const InvoiceView = Type.Object(
     }),
     attempt_count: Type.Integer(),
     next_attempt_at: nullable(Type.String()),
+    next_action: NextActionView,
     hold: nullable(Type.String({ description: 'missed: not collected by itself, an operator decides' })),
     lines: Type.Array(
       Type.Object({ description: Type.String(), quantity: Type.Integer(), amount: Type.Integer() }),
@@ -122,7 +124,10 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
         },
         paging,
       )
-      return envelope({ invoices: found.items.map(viewOf), next_cursor: found.nextCursor })
+      return envelope({
+        invoices: found.items.map((invoice) => viewOf(app, invoice)),
+        next_cursor: found.nextCursor,
+      })
     },
   )
 
@@ -142,7 +147,12 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
     async (request) => {
       const { invoice_id } = request.params
       const found = isId('inv_', invoice_id) ? await findInvoice(app.db, invoice_id) : undefined
-      return envelope(viewOf(ownedBy(request.principal, found, () => refuse('invoice_not_found'))))
+      return envelope(
+        viewOf(
+          app,
+          ownedBy(request.principal, found, () => refuse('invoice_not_found')),
+        ),
+      )
     },
   )
 
@@ -196,7 +206,7 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
   )
 }
 
-function viewOf(invoice: Invoice) {
+function viewOf(app: BillingApp, invoice: Invoice) {
   const at = (instant: Date) => renderInstant(instant, invoice.timeZone)
   return {
     invoice_id: invoice.invoiceId,
@@ -220,6 +230,7 @@ function viewOf(invoice: Invoice) {
     },
     attempt_count: invoice.attemptCount,
     next_attempt_at: invoice.nextAttemptAt && at(invoice.nextAttemptAt),
+    next_action: nextActionView(app, invoice.nextAction, invoice.timeZone),
     hold: invoice.hold,
     lines: [{ description: invoice.description, quantity: 1, amount: toJson(invoice.due).amount }],
     payments: invoice.payments.map((payment) => ({

@@ -3,6 +3,7 @@ import { highestId, lowestId } from '../../platform/id.ts'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
+import { type KeptAction, listNextActions } from '../payments/next-action-rows.ts'
 import type { Seller } from '../seller.ts'
 import type { DunningStep } from './dunning.ts'
 import {
@@ -182,6 +183,9 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
     .where('invoice_id', 'in', ids)
     .orderBy('id')
     .execute()
+  // Nobody is awaited but for what is open.
+  const open = rows.filter(({ status }) => status === 'open').map(({ id }) => id)
+  const actions = open.length > 0 ? await listNextActions(db, open) : []
   return rows.map((row) =>
     toInvoice(
       row,
@@ -218,6 +222,7 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
           note: refund.note,
           createdAt: refund.created_at,
         })),
+      actions.find(({ invoiceId }) => invoiceId === row.id) ?? null,
     ),
   )
 }
@@ -226,6 +231,7 @@ function toInvoice(
   row: InvoiceRow,
   payments: readonly InvoicePayment[],
   refunds: readonly InvoiceRefund[],
+  nextAction: KeptAction | null,
 ): Invoice {
   const money = (minor: bigint) => ({ minor, currency: row.currency as Currency })
   return {
@@ -245,6 +251,7 @@ function toInvoice(
     attemptCount: row.attempt_count,
     nextAttemptAt: row.dunning === 'retry' ? row.due_at : null,
     hold: row.hold,
+    nextAction,
     timeZone: row.time_zone,
     seller: { ...nobody, ...row.seller },
     payments,
@@ -301,6 +308,16 @@ export async function scheduleDunning(
   await tx
     .updateTable('billing.invoice')
     .set({ first_failed_at: firstFailedAt, dunning: step.how, due_at: step.at })
+    .where('id', '=', invoiceId)
+    .where('status', '=', 'open')
+    .execute()
+}
+
+/** A try that waits for its customer counts as a failure: dunning counts its days from it. */
+export async function noteFirstFailure(tx: BillingTx, invoiceId: string, at: Date): Promise<void> {
+  await tx
+    .updateTable('billing.invoice')
+    .set({ first_failed_at: at, dunning: 'retry' })
     .where('id', '=', invoiceId)
     .where('status', '=', 'open')
     .execute()

@@ -1,4 +1,5 @@
 import type { Money } from '../money.ts'
+import type { KeptAction } from '../payments/next-action-rows.ts'
 import type { Seller } from '../seller.ts'
 
 export type InvoiceStatus = 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
@@ -43,6 +44,8 @@ export type Invoice = {
   readonly attemptCount: number
   readonly nextAttemptAt: Date | null
   readonly hold: 'missed' | null
+  /** What its customer has to do before it is paid. */
+  readonly nextAction: KeptAction | null
   readonly timeZone: string
   readonly seller: Seller
   readonly payments: readonly InvoicePayment[]

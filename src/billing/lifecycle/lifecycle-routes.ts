@@ -13,6 +13,8 @@ import { chargeErrors } from '../collection/charge-refusal.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { toJson } from '../money.ts'
 import { onceContext } from '../once-context.ts'
+import { findNextAction } from '../payments/next-action-rows.ts'
+import { NextActionView, nextActionView } from '../payments/next-action-view.ts'
 import type { GivenMethod } from '../payments/payment-method-rows.ts'
 import { refuse } from '../refusals.ts'
 import { listUpcoming } from '../subscriptions/list-upcoming.ts'
@@ -53,6 +55,13 @@ function askingRoutes(http: Http, app: BillingApp): void {
   const Answer = success(SubscriptionView)
   const once = () => onceContext(app)
   const view = subscriptionView
+  const Charged = success(
+    Type.Object(
+      { ...SubscriptionView.properties, next_action: NextActionView },
+      { title: 'ChargedSubscription' },
+    ),
+  )
+  const charged = (subscription: Subscription) => chargedView(app, subscription)
   const config = { access: 'billing:write', once: true } as const
 
   http.post(
@@ -74,7 +83,7 @@ function askingRoutes(http: Http, app: BillingApp): void {
           { additionalProperties: false },
         ),
         errors: [...refuse.may('plan_not_found'), ...chargeErrors],
-        response: { 201: Answer, 202: Answer },
+        response: { 201: Charged, 202: Charged },
       },
     },
     async (request, reply) => {
@@ -88,7 +97,7 @@ function askingRoutes(http: Http, app: BillingApp): void {
         contact: body.customer,
         actor: request.principal.tokenId,
       }
-      await answerOnce(once(), request, reply, subscribe(app, asked), { done: 201, pending: 202, view })
+      await answerOnce(once(), request, reply, subscribe(app, asked), { done: 201, pending: 202, view: charged })
     },
   )
 
@@ -172,7 +181,7 @@ function askingRoutes(http: Http, app: BillingApp): void {
           { additionalProperties: false },
         ),
         errors: [...refuse.may('subscription_not_found', 'payment_in_doubt'), ...chargeErrors],
-        response: { 200: Answer, 202: Answer },
+        response: { 200: Charged, 202: Charged },
       },
     },
     async (request, reply) => {
@@ -181,10 +190,20 @@ function askingRoutes(http: Http, app: BillingApp): void {
       await answerOnce(once(), request, reply, changePaymentMethod(app, asked), {
         done: 200,
         pending: 202,
-        view,
+        view: charged,
       })
     },
   )
+}
+
+/** The subscription after a charge, and what its customer has to do should the charge wait for that. */
+async function chargedView(app: BillingApp, subscription: Subscription) {
+  const mayWait = subscription.status === 'incomplete' || subscription.status === 'past_due'
+  const kept = mayWait ? await findNextAction(app.db, subscription.subscriptionId) : null
+  return {
+    ...subscriptionView(subscription),
+    next_action: nextActionView(app, kept, subscription.timeZone),
+  }
 }
 
 function givenMethod(body: Static<typeof MethodBody>): GivenMethod {

@@ -71,6 +71,7 @@ const attemptColumns = sql.raw(`
   p.invoice_id, p.subscription_id, p.account_id, p.amount, p.currency, i.description, p.sent_at, p.lookup_count,
   p.not_found_count, p.not_found_since, p.resend_declines, p.resend_code, p.resend_since,
   i.status = 'open' as invoice_open, m.id as method_id,
+  (select expires_at from billing.next_action a where a.payment_id = p.id) as awaited_until,
   m.provider as method_provider, m.sealed, m.exchanged`)
 
 type AttemptRow = {
@@ -87,6 +88,7 @@ type AttemptRow = {
   currency: Currency
   description: string
   sent_at: Date | null
+  awaited_until: Date | null
   lookup_count: number
   not_found_count: number
   not_found_since: Date | null
@@ -114,6 +116,7 @@ function toAttempt(row: AttemptRow): Attempt {
     amount: { minor: row.amount, currency: row.currency },
     description: row.description,
     sentAt: row.sent_at,
+    awaitedUntil: row.awaited_until,
     lookupCount: row.lookup_count,
     notFoundCount: row.not_found_count,
     notFoundSince: row.not_found_since,
@@ -197,6 +200,31 @@ export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Wai
     .where('id', '=', paymentId)
     .execute()
   return before.status === 'sending'
+}
+
+/** Its customer is awaited: looked up now and then, and ended when their time is over. */
+export async function markAwaiting(
+  tx: BillingTx,
+  paymentId: string,
+  waiting: { providerId: string; nextLookupAfterMs: number; lookupBy: Date | null },
+): Promise<void> {
+  await tx
+    .updateTable('billing.payment')
+    .set((row) => ({
+      status: 'unknown',
+      provider_id: waiting.providerId,
+      sending_until: null,
+      next_lookup_at: realTimeIn(waiting.nextLookupAfterMs),
+      unanswered: false,
+      lookup_by: waiting.lookupBy,
+      lookup_count: row('lookup_count', '+', 1),
+      resend_declines: 0,
+      resend_code: null,
+      resend_since: null,
+    }))
+    .where('id', '=', paymentId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .execute()
 }
 
 export type Taken = { readonly paymentId: string; readonly providerId: string; readonly unmatched: boolean }

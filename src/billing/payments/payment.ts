@@ -1,5 +1,12 @@
 import { type Money, sameMoney } from '../money.ts'
-import type { Card, ChargeOutcome, DeclineCode, PaymentLookup, ProviderPayment } from '../providers/port.ts'
+import type {
+  Card,
+  ChargeOutcome,
+  DeclineCode,
+  NextAction,
+  PaymentLookup,
+  ProviderPayment,
+} from '../providers/port.ts'
 import { declineCodes } from '../providers/port.ts'
 import type { ResendDeclines } from './doubt.ts'
 
@@ -23,6 +30,8 @@ export type Attempt = {
   readonly maybeSentBefore: boolean
   /** Service time of the first send; null while nothing has left us. */
   readonly sentAt: Date | null
+  /** Service time until which its customer may confirm it; null while nobody is awaited. */
+  readonly awaitedUntil: Date | null
   readonly lookupCount: number
   readonly notFoundCount: number
   readonly notFoundSince: Date | null
@@ -61,6 +70,8 @@ export type Contradicted = 'amount_differs' | 'key_used_otherwise'
 export type PaymentOutcome =
   | { kind: 'paid'; providerId: string; card: Card | null }
   | { kind: 'failed'; code: FailureCode }
+  /** Its customer has to confirm it. Nothing was taken, and anything may be until it is ended at the provider. */
+  | { kind: 'awaiting'; providerId: string; nextAction: NextAction }
   /** `answered`: the provider was asked about it and answered, only not with what became of it. */
   | { kind: 'unknown'; alarm?: Contradicted; answered?: true }
   | { kind: 'not_sent' }
@@ -68,6 +79,7 @@ export type PaymentOutcome =
 /** What there is to know about the answers to an attempt that has just been opened: nothing. */
 export const freshAttempt = {
   providerId: null,
+  awaitedUntil: null,
   lookupCount: 0,
   notFoundCount: 0,
   notFoundSince: null,
@@ -102,9 +114,8 @@ export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOut
       return { kind: 'unknown', alarm: 'key_used_otherwise' }
     case 'credentials_refused':
       return { kind: 'not_sent' }
-    // It may yet be confirmed, so it is open until it is ended at the provider or found paid.
     case 'needs_customer':
-      return { kind: 'unknown', answered: true }
+      return outcomeOfPayment(answer.payment, asked)
     default:
       return answer
   }
@@ -129,6 +140,10 @@ export function outcomeOfPayment(payment: ProviderPayment, asked: Asked): Paymen
   if (!isAsAsked(payment, asked)) return { kind: 'unknown', alarm: 'amount_differs', answered: true }
   if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId, card: payment.card }
   if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
+  // Nobody ends a payment but one that waits for its customer.
+  if (payment.status === 'canceled') return { kind: 'failed', code: 'authentication_required' }
+  if (payment.status === 'awaiting' && payment.nextAction)
+    return { kind: 'awaiting', providerId: payment.providerId, nextAction: payment.nextAction }
   return { kind: 'unknown', answered: true }
 }
 

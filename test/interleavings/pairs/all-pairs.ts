@@ -1,4 +1,5 @@
 import type { Pair } from '../pair.ts'
+import { confirmCard, confirmRetry } from './authentication.ts'
 import { eraseCard, eraseSettle, eraseSubscribe } from './erasures.ts'
 import { resealContact } from './keys.ts'
 import { jobLease, limiterFirst, limiterLimiter } from './machinery.ts'
@@ -12,6 +13,8 @@ export const allPairs: readonly Pair[] = [
   renewCancel,
   renewCard,
   retryCard,
+  confirmRetry,
+  confirmCard,
   refundRefund,
   refundParts,
   refundWebhook,

@@ -33,7 +33,7 @@ export async function beginCardChange(app: BillingApp, subscriptionId: string) {
   return (by: BillingApp) => changePaymentMethod(by, request).finish(intent)
 }
 
-async function changeCard({ app }: Actor, subscriptionId: string) {
+export async function changeCard({ app }: Actor, subscriptionId: string) {
   return (await beginCardChange(app, subscriptionId))(app)
 }
 
