@@ -224,6 +224,7 @@ function termsOf(config: Config, webhookSecrets: BillingTerms['webhookSecrets'])
     language: config.invoiceLanguage,
     cancelLeadSeconds: config.cancelLeadSeconds,
     dunningDays: config.dunningDays,
+    disputePolicy: config.disputePolicy,
     catchUpPeriods: config.catchUpPeriods,
     answerWithinMs: config.answerWithinMs,
     providerTimeoutMs: config.provider.timeoutMs,

@@ -48,6 +48,7 @@ export type Config = {
   readonly hintSecret: string | undefined
   readonly cancelLeadSeconds: number
   readonly dunningDays: readonly number[]
+  readonly disputePolicy: 'keep' | 'cancel'
   readonly catchUpPeriods: number
   /** `stopped`: a start of the service stops charging, as a restored database needs it. */
   readonly charging: 'on' | 'stopped'
@@ -160,6 +161,7 @@ export function readConfig(environment: Environment): Config {
     cancelLeadSeconds: read.integer('CANCEL_LEAD_SECONDS', 60, 0, 86_400),
     dunningDays: readDunningDays(read.text('DUNNING_DAYS'), problems),
     catchUpPeriods: read.integer('CATCH_UP_PERIODS', 1, 0, 120),
+    disputePolicy: read.oneOf('DISPUTE_POLICY', ['keep', 'cancel'] as const, 'keep'),
     charging: read.oneOf('CHARGING', ['on', 'stopped'] as const, 'on'),
     schedule: {
       training: read.checked('SCHEDULE_TRAINING', isCron, cronForm) ?? '30 3 * * *',

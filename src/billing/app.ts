@@ -43,6 +43,8 @@ export type BillingTerms = {
   readonly cancelLeadSeconds: number
   readonly dunningDays: readonly number[]
   readonly catchUpPeriods: number
+  /** What becomes of a subscription whose payment is disputed. */
+  readonly disputePolicy: 'keep' | 'cancel'
   readonly answerWithinMs: number
   readonly providerTimeoutMs: number
   /** By provider, newest first. */

@@ -133,3 +133,43 @@ test('a refusal that was the first word of a dispute is looked into at once', as
   await world.runDue()
   expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'lost', amount: 700 } })
 })
+
+test('with DISPUTE_POLICY=cancel a dispute ends the subscription at once, and nobody comes back by winning it', async () => {
+  const app = { ...world.app, terms: { ...world.app.terms, disputePolicy: 'cancel' as const } }
+  const [{ subscription_id }] = await world.invoices('acct')
+  // The renewal waits for its customer while the first payment is disputed.
+  world.script.askCustomer('bk_test_ok')
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  expect(await world.subscription(subscription_id)).toMatchObject({ status: 'past_due' })
+  world.script.dispute(reference, 'open', at(6))
+  for (let times = 0; times < 2; times++) await settleFromProvider(app, reference)
+  expect(await world.subscription(subscription_id)).toMatchObject({
+    status: 'canceled',
+    cancel_reason: 'payment_disputed',
+    access: false,
+    next_billing_at: null,
+  })
+  const [renewal, first] = await world.invoices('acct')
+  expect(renewal).toMatchObject({ status: 'void', next_action: null })
+  expect(first).toMatchObject({ status: 'paid', payments: [{ dispute: { status: 'open' } }] })
+  expect(await refund(100)).toMatchObject({ status: 409, body: { error: { code: 'payment_disputed' } } })
+  await world.forgetLeases()
+  await world.runDue()
+  expect(world.script.confirm(renewal.payments[0].reference)).toBe(false)
+
+  await bankSays('won', 9)
+  expect(await world.subscription(subscription_id)).toMatchObject({ status: 'canceled' })
+  expect((await refund(100)).status).toBe(200)
+})
+
+test('a dispute that was won before we heard of it, and one lost long ago, end nobody', async () => {
+  const app = { ...world.app, terms: { ...world.app.terms, disputePolicy: 'cancel' as const } }
+  const [{ subscription_id }] = await world.invoices('acct')
+  world.script.dispute(reference, 'won', at(6))
+  await settleFromProvider(app, reference)
+  expect(await world.subscription(subscription_id)).toMatchObject({ status: 'active' })
+  // Under the policy of then it was kept; a later look at the same loss is no news.
+  await bankSays('lost', 9)
+  await settleFromProvider(app, reference)
+  expect(await world.subscription(subscription_id)).toMatchObject({ status: 'active' })
+})

@@ -38,6 +38,7 @@ export function billingOn(
       cancelLeadSeconds: 60,
       dunningDays: [1, 3, 5, 7],
       catchUpPeriods: 1,
+      disputePolicy: 'keep',
       answerWithinMs: 15_000,
       providerTimeoutMs: 3_000,
       webhookSecrets: {},

@@ -887,4 +887,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'sealed: Buffer.from(JSON.stringify({ type, clientSecret, url })),',
     story: 'test/billing/authentication.test.ts',
   },
+  {
+    name: 'a dispute that was won before we heard of it ends the subscription',
+    file: 'src/billing/collection/settle-from-provider.ts',
+    from: "dispute !== null && dispute.status !== 'won'",
+    to: 'dispute !== null',
+    story: 'test/billing/disputes.test.ts',
+  },
 ]

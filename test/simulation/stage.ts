@@ -82,6 +82,7 @@ export const terms = {
   cancelLeadSeconds: 60,
   dunningDays: [1, 3, 5, 7],
   catchUpPeriods: 1,
+  disputePolicy: 'keep',
   answerWithinMs: 15_000,
   providerTimeoutMs: 3_000,
   hintSecret: undefined,

@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
-import { setRefunded } from '../invoices/invoice-rows.ts'
+import { closeInvoice, listOwed, setRefunded } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
 import type { Money } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
@@ -14,6 +14,8 @@ import { refundEvent } from '../refunds/refund-event.ts'
 import { findForgottenRefunds, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
+import { endSubscription } from '../subscriptions/end-subscription.ts'
+import { lockSubscription, lockSubscriptionsOf } from '../subscriptions/subscription-rows.ts'
 import type { BillingTables } from '../tables.ts'
 import { settleDecided, settlePayments } from './settle-payments.ts'
 
@@ -103,8 +105,12 @@ async function settleAfterwards(
   for (const { id } of pending) await sendRefund(app, id)
 
   const now = app.clock()
+  const { dispute } = record
+  const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
   return app.db.transaction().execute(async (tx) => {
     await app.fence(tx)
+    // Whoever ends a subscription holds its lock first.
+    if (ends) await lockSubscriptionsOf(tx, [paymentId])
     const payment = await tx
       .selectFrom('billing.payment')
       .select([
@@ -126,9 +132,11 @@ async function settleAfterwards(
       .forUpdate()
       .executeTakeFirstOrThrow()
     const events: NewEvent[] = []
-    const { dispute } = record
-    if (dispute && disputeDiffers(payment, dispute))
-      events.push(...(await recordDispute(tx, now, knownDisputeOf(payment), dispute)))
+    const isNews = dispute !== null && disputeDiffers(payment, dispute)
+    if (isNews) events.push(...(await recordDispute(tx, now, knownDisputeOf(payment), dispute)))
+    // One that was lost long ago ends nobody who stayed.
+    if (ends && !payment.unmatched && (isNews || dispute.status === 'open'))
+      await endDisputed(tx, now, payment.subscription_id)
     const reversed = await reverseFailed(tx, record, now)
     let known = reversed.at(-1)?.refunded ?? payment.refunded
     const about = {
@@ -162,6 +170,20 @@ async function settleAfterwards(
     // or somebody else's of the same amount.
     return record.refunded.minor === known + foreign && foreign >= 0n
   })
+}
+
+/** Whoever has the bank take a payment back does not want to go on: the subscription ends at once, and owes nothing. */
+async function endDisputed(tx: BillingTx, now: Date, subscriptionId: string): Promise<void> {
+  const subscription = await lockSubscription(tx, subscriptionId)
+  if (!subscription || subscription.status === 'canceled') return
+  const { accountId } = subscription
+  for (const { invoiceId } of await listOwed(tx, subscriptionId)) {
+    await closeInvoice(tx, invoiceId, 'void')
+    await insertEvents(tx, now, [
+      { type: 'invoice.voided', accountId, subscriptionId, data: { invoice_id: invoiceId } },
+    ])
+  }
+  await endSubscription(tx, subscriptionId, { code: 'payment_disputed', at: now, now })
 }
 
 async function findForgotten(tx: BillingTx, paymentId: string, record: ProviderPayment) {
