@@ -1,0 +1,222 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { runDue } from '../../src/billing/due.ts'
+import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
+import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
+import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
+import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
+import { sandboxWire, type Wire } from '../../src/sandbox/wire.ts'
+import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
+import { openWorld, type World } from '../world.ts'
+
+// One life of a few customers, told to every provider: the running service, its routes and sweeps, over the wire.
+
+const hintSecret = randomBytes(24).toString('hex')
+const signing = () => `whsec_${randomBytes(32).toString('base64')}`
+
+type Told = {
+  readonly wire: Wire
+  environment(url: string, secret: string): Record<string, string>
+  /** Where its notifications go. */
+  readonly path: string
+  /** What the staff brings as its key. */
+  readonly key: string
+  /** A card whose bank wants its customer, where the provider knows such. */
+  readonly asks?: string
+  readonly disputes: boolean
+}
+
+const stories: readonly Told[] = [
+  {
+    wire: sandboxWire,
+    environment: (url, secret) => ({
+      PAYMENT_PROVIDER: 'sandbox',
+      PROVIDER_BASE_URL: url,
+      PROVIDER_SECRET_KEY: 'sk_test_any',
+      WEBHOOK_SECRETS: secret,
+    }),
+    path: '/api/billing/webhook',
+    key: 'sk_test_any',
+    disputes: true,
+  },
+  {
+    wire: stripeWire,
+    environment: (url, secret) => ({
+      PAYMENT_PROVIDER: 'stripe',
+      STRIPE_SECRET_KEY: 'sk_test_story',
+      STRIPE_BASE_URL: url,
+      STRIPE_WEBHOOK_SECRETS: secret,
+    }),
+    path: '/api/billing/webhook/stripe',
+    key: 'sk_test_story',
+    asks: 'pm_card_authenticationRequired',
+    disputes: true,
+  },
+  {
+    wire: tossWire,
+    environment: (url) => ({
+      PAYMENT_PROVIDER: 'toss',
+      TOSS_SECRET_KEY: 'test_sk_storyOfToss',
+      TOSS_BASE_URL: url,
+      HINT_SECRET: hintSecret,
+    }),
+    path: `/api/billing/hints/${hintSecret}`,
+    key: 'test_sk_storyOfToss',
+    disputes: false,
+  },
+  {
+    wire: portoneWire,
+    environment: (url, secret) => ({
+      PAYMENT_PROVIDER: 'portone',
+      PORTONE_API_SECRET: 'story-of-portone-api-secret',
+      PORTONE_STORE_ID: 'store-story',
+      PORTONE_CHANNEL_KEY: 'channel-key-story',
+      PORTONE_BASE_URL: url,
+      PORTONE_WEBHOOK_SECRETS: secret,
+    }),
+    path: '/api/billing/webhook',
+    key: 'story-of-portone-api-secret',
+    disputes: true,
+  },
+]
+
+describe.each(stories)('with $wire.name', (told) => {
+  test('subscribe, renew, decline, dunning, authentication, refund, dispute, card deleted', {
+    timeout: 120_000,
+  }, async () => {
+    const there = await openProviderWorld({ wire: told.wire })
+    const secret = signing()
+    const world = await openWorld({ environment: told.environment(there.sandbox.url, secret) })
+    const from = new Date(world.app.clock().getTime() - 1000)
+    try {
+      // Another process on the same book tells us what happens there.
+      await there.openAnother({
+        webhook: { url: world.url + told.path, secrets: () => [secret] },
+      })
+      await tell(told, world, there)
+      expect(await checkLedger(world.app.billing.db)).toMatchObject({ faults: [] })
+      const until = new Date(world.app.clock().getTime() + 1000)
+      expect(await reconcilePayments(world.app.billing, from, until)).toMatchObject({
+        repaired: [],
+        differences: [],
+      })
+    } finally {
+      await world.close()
+      await there.close()
+    }
+  })
+})
+
+async function tell(told: Told, world: World, there: ProviderWorld): Promise<void> {
+  const billing = (path: string) => `/api/billing${path}`
+  const subscribe = (account: string, card: string) =>
+    world.post(billing('/subscribe'), {
+      account_id: account,
+      plan_id: 'starter-monthly',
+      payment_method: { billing_key: card },
+    })
+  const invoices = async (account: string) =>
+    (await world.get(billing(`/invoices?account_id=${account}`))).body.data.invoices
+  const subscription = async (id: string) => (await world.get(billing(`/subscriptions/${id}`))).body.data
+  const staff = (path: string, body: object) => there.ask('POST', path, { body, secret: told.key })
+  /** Sweeps until it is so; what the provider tells comes in the meantime. */
+  const comesTrue = async (read: () => Promise<unknown>, expected: object) => {
+    await expect
+      .poll(
+        async () => {
+          await runDue(world.app.billing)
+          return read()
+        },
+        { timeout: 30_000, interval: 100 },
+      )
+      .toMatchObject(expected)
+  }
+
+  const good = await subscribe('good', 'bk_test_ok')
+  expect([good.status, good.body.data.status]).toEqual([201, 'active'])
+  const poor = await subscribe('poor', 'bk_test_fails_on_renewal')
+  expect(poor.status).toBe(201)
+  const declined = await subscribe('declined', 'bk_test_insufficient_funds')
+  expect([declined.status, declined.body.error.details[0].code]).toEqual([402, 'insufficient_funds'])
+  const stolen = await subscribe('stolen', 'bk_test_stolen')
+  expect([stolen.status, stolen.body.error.details[0].code]).toEqual([402, 'lost_or_stolen'])
+
+  if (told.asks !== undefined) {
+    const asked = await subscribe('asked', told.asks)
+    expect([asked.status, asked.body.data.status]).toEqual([202, 'incomplete'])
+    expect(asked.body.data.next_action).toMatchObject({
+      type: 'authenticate',
+      client_secret: expect.any(String),
+    })
+    const [invoice] = await invoices('asked')
+    expect(invoice).toMatchObject({ status: 'open', next_action: asked.body.data.next_action })
+    const { reference } = invoice.payments[0]
+    expect((await staff('/__sandbox/authentications', { reference, result: 'succeeded' })).status).toBe(200)
+    await comesTrue(() => subscription(asked.body.data.subscription_id), { status: 'active' })
+  }
+
+  // A month later one is renewed, one is declined, and one has to confirm.
+  const { next_billing_at } = (await subscription(poor.body.data.subscription_id)) as {
+    next_billing_at: string
+  }
+  const past = new Date(Date.parse(next_billing_at) + 60_000)
+  expect((await world.advanceTo(past)).status).toBe(200)
+  expect(await invoices('good')).toMatchObject([{ status: 'paid' }, { status: 'paid' }])
+  expect(await subscription(poor.body.data.subscription_id)).toMatchObject({ status: 'past_due' })
+  expect((await invoices('poor'))[0].payments).toMatchObject([{ failure_code: 'insufficient_funds' }])
+  let late: string | undefined
+  if (told.asks !== undefined) {
+    const [renewal] = await invoices('asked')
+    expect(renewal).toMatchObject({ status: 'open', next_action: { type: 'authenticate' } })
+    late = renewal.payments[0].reference
+  }
+  await world.advanceBy('P1DT1H')
+  expect((await invoices('poor'))[0]).toMatchObject({ attempt_count: 2 })
+  if (late !== undefined) {
+    // Its time is over, so another attempt has begun, and the old one can no longer be confirmed.
+    expect(
+      (await staff('/__sandbox/authentications', { reference: late, result: 'succeeded' })).status,
+    ).not.toBe(200)
+    const [renewal] = await invoices('asked')
+    expect(renewal).toMatchObject({
+      attempt_count: 2,
+      payments: [{ status: 'failed' }, { status: 'pending' }],
+    })
+    const { reference } = renewal.payments[1]
+    expect((await staff('/__sandbox/authentications', { reference, result: 'succeeded' })).status).toBe(200)
+    await comesTrue(async () => (await invoices('asked'))[0], { status: 'paid', next_action: null })
+  }
+
+  // Another card pays what is owed, and the old one is deleted where it was stored.
+  const changed = await world.post(billing('/payment-method'), {
+    subscription_id: poor.body.data.subscription_id,
+    payment_method: { billing_key: 'bk_test_ok' },
+  })
+  expect([changed.status, changed.body.data.status]).toEqual([200, 'active'])
+  const toDelete = () => world.query('select from billing.card_to_delete')
+  expect(await toDelete()).toHaveLength(1)
+  await comesTrue(async () => ({ left: (await toDelete()).length }), { left: 0 })
+
+  // A part goes back, then the rest.
+  const refund = (invoice_id: string, amount?: number) =>
+    world.post(billing('/refund'), { invoice_id, ...(amount !== undefined && { amount }) })
+  const [second, first] = await invoices('good')
+  expect((await refund(first.invoice_id, 900)).body.data).toMatchObject({ amount: 900, status: 'succeeded' })
+  expect((await invoices('good'))[1]).toMatchObject({ status: 'partially_refunded', amount_refunded: 900 })
+  expect((await refund(first.invoice_id)).body.data).toMatchObject({ amount: 9000, status: 'succeeded' })
+  expect((await invoices('good'))[1]).toMatchObject({ status: 'refunded', amount_refunded: 9900 })
+  expect((await refund(first.invoice_id)).body.error.code).toBe('nothing_to_refund')
+
+  if (!told.disputes) return
+  const { reference } = second.payments[0]
+  const bank = (status: string) => world.post('/api/sandbox/provider/disputes', { reference, status })
+  expect((await bank('open')).status).toBe(200)
+  const payment = async () => (await invoices('good'))[0].payments[0]
+  await comesTrue(payment, { disputed: true, dispute: { status: 'open' } })
+  expect((await refund(second.invoice_id)).body.error.code).toBe('payment_disputed')
+  expect((await bank('lost')).status).toBe(200)
+  await comesTrue(payment, { disputed: true, dispute: { status: 'lost', amount: 9900 } })
+  expect((await invoices('good'))[0]).toMatchObject({ status: 'paid', amount_refunded: 0 })
+  expect(await subscription(good.body.data.subscription_id)).toMatchObject({ status: 'active' })
+}
