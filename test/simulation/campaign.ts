@@ -2,7 +2,14 @@ import { deathPlaces } from './boundaries.ts'
 import type { Violation } from './checker.ts'
 import { type Worker, workAlone, workTogether } from './crew.ts'
 import { tailOf } from './history.ts'
-import { cardFaults, chargeFaults, lookupFaults, refundFaults } from './model-provider.ts'
+import {
+  cancelFaults,
+  cardFaults,
+  chargeFaults,
+  lookupFaults,
+  profileOf,
+  refundFaults,
+} from './model-provider.ts'
 import { runSeed } from './run-seed.ts'
 import type { Counts } from './simulated-world.ts'
 import { openStage } from './stage.ts'
@@ -30,25 +37,26 @@ export type SeedReport = {
 /** So many seeds must have met every kind of trouble. */
 export const enoughSeeds = 120
 
-const kinds = [
+const kindsOf = () => [
   ...deathPlaces.map((place) => `death ${place}`),
   ...chargeFaults.map((fault) => `charge ${fault}`),
   ...refundFaults.map((fault) => `refund ${fault}`),
   ...lookupFaults.map((fault) => `lookup ${fault}`),
   ...cardFaults.flatMap((fault) => [`describe ${fault}`, `exchange ${fault}`]),
+  ...(profileOf().asks
+    ? [...cancelFaults.map((fault) => `cancel ${fault}`), 'confirmed', 'confirmed too late']
+    : []),
   'race',
   'restore',
   'by-hand refund',
-  'dispute',
-  'dispute won',
-  'dispute lost',
+  ...(profileOf().disputes ? ['dispute', 'dispute won', 'dispute lost'] : []),
   'revoked credentials',
   'key rotation',
 ]
 
 /** What happens around the service, and how often it was drawn. */
-const drawn = [
-  ...kinds.slice(kinds.indexOf('restore')),
+const drawnOf = () => [
+  ...kindsOf().slice(kindsOf().indexOf('restore')),
   'bounced refund',
   'unmatched retried',
   'unmatched settled',
@@ -82,7 +90,7 @@ export async function runCampaign(serverUrl: string, options: CampaignOptions): 
   const tasks = Array.from({ length: options.seeds }, (_, at) => from + at)
   if (workers === 1) await workAlone(await openSeedWorker(serverUrl), tasks, onResult)
   else await workTogether(seedProcess, [serverUrl], workers, tasks, onResult)
-  return { seeds, operations, counts, failures, neverFired: kinds.filter((kind) => !counts[kind]) }
+  return { seeds, operations, counts, failures, neverFired: kindsOf().filter((kind) => !counts[kind]) }
 }
 
 const seedProcess = new URL('./seed-process.ts', import.meta.url)
@@ -118,7 +126,9 @@ export function describeCampaign({ seeds, operations, counts, failures }: Campai
   return [
     `${seeds} seeds, ${operations} operations, ${failures.length} with violations`,
     `races: ${counts['race'] ?? 0}`,
-    `drawn: ${drawn.map((kind) => `${kind} ${counts[kind] ?? 0}`).join(', ')}`,
+    `drawn: ${drawnOf()
+      .map((kind) => `${kind} ${counts[kind] ?? 0}`)
+      .join(', ')}`,
     `deaths: ${list('death ')}`,
     ...['charge', 'refund', 'lookup', 'describe', 'exchange'].map((call) => `${call}: ${list(`${call} `)}`),
   ].join('\n')

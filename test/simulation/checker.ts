@@ -13,6 +13,7 @@ import {
   doubtsTakeTheirTime,
   keysFollowFromPlaces,
   lateSendsAreLookedUp,
+  nothingGivenUpWaits,
   otherAmountsWait,
   refusalsProveSomething,
 } from './judge-doubts.ts'
@@ -67,6 +68,7 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'every doubt ends': doubtsEnd,
   'a doubt is given up late enough, and a key is used only while it is known': doubtsTakeTheirTime,
   'a "no" counts only where it proves something': refusalsProveSomething,
+  'what was given up waits for no customer': nothingGivenUpWaits,
   'a late first send is looked up before': lateSendsAreLookedUp,
   'nothing is booked while the provider names another amount': otherAmountsWait,
   'an alarm ends with its cause': alarmsEnd,

@@ -4,6 +4,7 @@ import { openProgress } from '../../src/cli/progress.ts'
 import { type Crashes, type CrashFailure, nameOf } from './crash-run.ts'
 import { type CrashTask, openCrashWorker } from './crash-worker.ts'
 import { workAlone, workTogether } from './crew.ts'
+import { profileOf } from './model-provider.ts'
 import { openServer } from './server.ts'
 import { courses, uses } from './uses.ts'
 
@@ -20,6 +21,8 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     /** Only this place, counted from 1. */
     at: { type: 'string' },
+    /** Whose part the provider plays: sandbox, stripe, toss or portone. */
+    provider: { type: 'string', default: 'sandbox' },
     /** How many processes share the work. */
     workers: { type: 'string', default: '1' },
     /** How much of the history of a failed run is shown. */
@@ -29,6 +32,8 @@ const { values } = parseArgs({
     server: { type: 'string' },
   },
 })
+process.env['SIMULATED_PROVIDER'] = values.provider
+profileOf()
 const at = values.at === undefined ? undefined : Number(values.at)
 const workers = Number(values.workers)
 const tasks: CrashTask[] = Array.from(

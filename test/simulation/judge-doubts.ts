@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Facts } from './facts.ts'
-import { day } from './judge-calendar.ts'
 import { groupBy } from './lists.ts'
+import { profileOf } from './model-provider.ts'
 
 export function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): string[] {
   const paid = new Set(book.filter(({ status }) => status === 'paid').map(({ reference }) => reference))
@@ -34,10 +34,9 @@ export function doubtsEnd({ payments, refunds, methods, subscriptions, book }: F
   ]
 }
 
-const keyWindowMs = day
-
 /** Sent again only inside the key window; given up an hour after it at the soonest. */
 export function doubtsTakeTheirTime({ asked, payments, restores, adopted }: Facts): string[] {
+  const { keyWindowMs } = profileOf()
   const found: string[] = []
   // Whoever went back to a copy looks the key up, and asks for the first time.
   const eraOf = (step: number) => restores.filter((one) => one.step < step).length
@@ -68,11 +67,22 @@ export function refusalsProveSomething({ payments, asked, told, book }: Facts): 
       // A key for one use that cannot be exchanged, or a card that is gone, needs no provider's word on the charge.
       if (!asked.some(({ key }) => key === id)) return code !== 'billing_key_invalid'
       if (book.some(({ reference, status }) => reference === id && status === 'declined')) return false
+      // Whoever was awaited and did not come: the provider has ended it, and nobody can confirm it any more.
+      if (code === 'authentication_required')
+        return !book.some(({ reference, status }) => reference === id && status === 'canceled')
       const same = told.filter((one) => one.key === id && one.code === code)
       if (same.some(({ first, replayed }) => first || replayed)) return false
       return same.length < 3 || same.at(-1)!.at - same[0]!.at < hour
     })
     .map(({ id, code }) => `${id} failed as ${code}`)
+}
+
+/** What we have given up waits for no customer; a request that arrived after that is another matter. */
+export function nothingGivenUpWaits({ payments, book }: Facts): string[] {
+  const failed = new Set(payments.filter(({ status }) => status === 'failed').map(({ id }) => id))
+  return book
+    .filter(({ reference, status, late }) => status === 'awaiting' && !late && failed.has(reference))
+    .map(({ reference }) => `${reference} can still be confirmed`)
 }
 
 /** More than an hour after its invoice fell due, and some air for what takes time. */

@@ -1,5 +1,6 @@
 import type { Money } from '../../src/billing/money.ts'
 import type {
+  CancelOutcome,
   Card,
   ChargeOutcome,
   ChargeRequest,
@@ -48,6 +49,7 @@ export const refundFaults = [
   'explode',
 ] as const
 export const lookupFaults = ['lookup_error', 'lookup_lag'] as const
+export const cancelFaults = ['cancel_unknown', 'cancel_lost_answer', 'cancel_overtaken'] as const
 export const cardFaults = ['card_unknown', 'card_not_sent', 'card_lost_answer'] as const
 
 type ChargeFault = (typeof chargeFaults)[number]
@@ -62,10 +64,12 @@ export type BookCharge = {
   readonly at: number
   /** Until then the provider named, and held, another amount than it was asked for. */
   wrongUntil?: number
-  status: 'paid' | 'declined' | 'pending'
+  status: 'paid' | 'declined' | 'pending' | 'awaiting' | 'canceled'
   code: DeclineCode | null
   /** Its request took so long that we may have given it up meanwhile. */
   readonly late: boolean
+  /** Its bank wants the customer. */
+  readonly asks?: boolean
   readonly refunds: BookRefund[]
   dispute: BookDispute | null
 }
@@ -115,8 +119,43 @@ export type FaultRates = { readonly charge: number; readonly refund: number; rea
 
 export type ModelProvider = ReturnType<typeof openModelProvider>
 
-const keyWindowMs = 86_400_000
 const lagMs = 120_000
+const hourMs = 3_600_000
+
+/** In what the model differs by the provider whose part it plays (`--provider`). */
+type Profile = {
+  readonly keyWindowMs: number
+  /** Lookups by our reference are behind what happened. */
+  readonly lagging: boolean
+  readonly expectsRemainder: boolean
+  /** Tells of charges; without it, answers and lookups alone do. */
+  readonly notifies: boolean
+  readonly disputes: boolean
+  readonly asks: boolean
+}
+
+const sandbox: Profile = {
+  keyWindowMs: 24 * hourMs,
+  lagging: false,
+  expectsRemainder: true,
+  notifies: true,
+  disputes: true,
+  asks: true,
+}
+
+const profiles: Readonly<Record<string, Profile>> = {
+  sandbox,
+  stripe: { ...sandbox, lagging: true, expectsRemainder: false },
+  toss: { ...sandbox, keyWindowMs: 15 * 24 * hourMs, notifies: false, disputes: false, asks: false },
+  portone: { ...sandbox, keyWindowMs: 3 * hourMs, asks: false },
+}
+
+/** Whose part the model plays; processes that share a campaign learn it from their environment. */
+export function profileOf(name = process.env['SIMULATED_PROVIDER'] ?? 'sandbox'): Profile {
+  const profile = profiles[name]
+  if (!profile) throw new Error(`--provider takes one of ${Object.keys(profiles).join(', ')}.`)
+  return profile
+}
 
 /**
  * The payment provider as a model behind our port: a book of its own that outlives our deaths, one effect per key and
@@ -134,6 +173,8 @@ export function openModelProvider(setting: {
   onFault: (call: string, fault: string) => void
 }) {
   const { random, boundaries, now, onFault } = setting
+  const profile = profileOf()
+  const { keyWindowMs } = profile
   const book: BookCharge[] = []
   const notices: Notice[] = []
   const asked: AskedCharge[] = []
@@ -155,6 +196,7 @@ export function openModelProvider(setting: {
   let askedBefore = 0
 
   function notify(type: string, charge: BookCharge, vital: boolean): void {
+    if (!profile.notifies && !vital && !type.startsWith('refund.')) return
     const body = JSON.stringify({ type, data: { reference: charge.reference } })
     const eventId = `notice-${notices.length}-${charge.reference}`
     notices.push({ eventId, type, reference: charge.reference, body, vital, taken: false })
@@ -194,15 +236,23 @@ export function openModelProvider(setting: {
       card: cardOf(request.billingKey),
       amount: request.amount,
       at: now(),
-      status: options.pending ? 'pending' : code === null ? 'paid' : 'declined',
+      status: options.pending
+        ? 'pending'
+        : code !== null
+          ? 'declined'
+          : asksCustomer(request.billingKey)
+            ? 'awaiting'
+            : 'paid',
       code,
       late: options.late ?? false,
+      asks: asksCustomer(request.billingKey),
       refunds: [],
       dispute: null,
     }
     book.push(charge)
     keys.set(request.key, { at: now(), charge })
-    if (charge.status !== 'pending') notify(`payment.${charge.status}`, charge, charge.late)
+    if (charge.status === 'paid' || charge.status === 'declined')
+      notify(`payment.${charge.status}`, charge, charge.late)
     return charge
   }
 
@@ -268,10 +318,11 @@ export function openModelProvider(setting: {
     if (fault === 'lost_answer' || fault === 'garbage') return { kind: 'unknown' }
     if (fault === 'wrong_echo' || taken.wrongUntil === Number.POSITIVE_INFINITY) return { kind: 'mismatch' }
     if (taken.status === 'declined') return { kind: 'declined', code: taken.code ?? 'unknown' }
+    if (taken.status === 'awaiting') return { kind: 'needs_customer', payment: paymentOf(taken) }
     return { kind: 'done', payment: paymentOf(taken) }
   }
 
-  async function findPayment(reference: string): Promise<PaymentLookup> {
+  async function findPayment(reference: string, providerId?: string | null): Promise<PaymentLookup> {
     await boundaries.at('before call')
     if (credentials.refused) return refusedCredentials
     calls.push({ call: 'lookup', key: reference, at: now() })
@@ -279,8 +330,33 @@ export function openModelProvider(setting: {
     await boundaries.at('after call')
     if (fault === 'lookup_error') return { kind: 'unknown' }
     const found = book.findLast((one) => one.reference === reference)
-    if (!found || (fault === 'lookup_lag' && now() < found.at + lagMs)) return { kind: 'none' }
+    // What is asked for by the provider's own id is found at once.
+    const lags = profile.lagging || fault === 'lookup_lag'
+    if (!found || (lags && !providerId && now() < found.at + lagMs)) return { kind: 'none' }
     return { kind: 'found', payment: paymentOf(found) }
+  }
+
+  /** Ends what waits for its customer, unless they were faster. */
+  async function cancelPayment(reference: string): Promise<CancelOutcome> {
+    await boundaries.at('before call')
+    if (credentials.refused) return refusedCredentials
+    const fault = draw('cancel', setting.rates().lookup, cancelFaults)
+    const found = book.findLast((one) => one.reference === reference)
+    if (!found || fault === 'cancel_unknown') return { kind: 'unknown' }
+    if (fault === 'cancel_overtaken') confirm(found)
+    if (found.status === 'awaiting') found.status = 'canceled'
+    await boundaries.at('after call')
+    if (fault === 'cancel_lost_answer') return { kind: 'unknown' }
+    if (found.status === 'paid') return { kind: 'paid' }
+    return { kind: found.status === 'canceled' ? 'canceled' : 'unknown' }
+  }
+
+  /** The customer confirms in the browser. False: nobody is awaited any more. */
+  function confirm(charge: BookCharge): boolean {
+    if (charge.status !== 'awaiting') return false
+    charge.status = 'paid'
+    notify('payment.paid', charge, false)
+    return true
   }
 
   /** Gives money back once per key. Undefined: it would be more than is left, or not from where we think it is. */
@@ -294,7 +370,8 @@ export function openModelProvider(setting: {
     const taken = book.findLast((one) => one.reference === request.payment.reference)
     if (taken?.status !== 'paid') return undefined
     const left = taken.amount.minor - heldBack(taken)
-    if (left !== request.remaining.minor || request.amount.minor > left) return undefined
+    if (profile.expectsRemainder && left !== request.remaining.minor) return undefined
+    if (request.amount.minor > left) return undefined
     const refund: BookRefund = {
       reference: request.key,
       minor: request.amount.minor,
@@ -379,7 +456,7 @@ export function openModelProvider(setting: {
       if (fault) return { kind: fault === 'card_not_sent' ? 'not_sent' : 'unknown' }
       return isNobody(billingKey) ? { kind: 'invalid' } : { kind: 'valid', card: cardOf(billingKey) }
     }),
-    cancelPayment: async () => ({ kind: 'unknown' }),
+    cancelPayment: counted(cancelPayment),
     forget: async () => ({ kind: 'done' }),
     setUp: async () => ({ kind: 'unknown' }),
     check: async () => [],
@@ -403,6 +480,7 @@ export function openModelProvider(setting: {
     refuseCredentials(refused: boolean): void {
       credentials.refused = refused
     },
+    confirm,
     /** The provider puts its wrong amounts right. */
     putRight(): void {
       for (const charge of book) {
@@ -427,8 +505,8 @@ export function openModelProvider(setting: {
     decidePending(goesWell = () => random.chance(0.7)): void {
       for (const charge of book) {
         if (charge.status === 'pending') {
-          charge.status = charge.code === null ? 'paid' : 'declined'
-          notify(`payment.${charge.status}`, charge, false)
+          charge.status = charge.code !== null ? 'declined' : charge.asks ? 'awaiting' : 'paid'
+          if (charge.status !== 'awaiting') notify(`payment.${charge.status}`, charge, false)
         }
         for (const refund of charge.refunds.filter(({ status }) => status === 'pending')) {
           refund.status = goesWell() ? 'succeeded' : 'failed'
@@ -496,6 +574,10 @@ function declineOf(billingKey: string, accountId: string, book: readonly BookCha
   return billingKey.endsWith('_once') && paidBefore ? 'insufficient_funds' : null
 }
 
+function asksCustomer(billingKey: string): boolean {
+  return billingKey.endsWith('_asks')
+}
+
 function isNobody(billingKey: string): boolean {
   return billingKey.endsWith('_nobody')
 }
@@ -520,7 +602,15 @@ function paymentOf(charge: BookCharge): ProviderPayment {
     status: charge.status,
     declineCode: charge.status === 'declined' ? charge.code : null,
     rawCode: null,
-    nextAction: null,
+    nextAction:
+      charge.status === 'awaiting'
+        ? {
+            type: 'authenticate',
+            clientSecret: `secret-of-${charge.reference}`,
+            url: null,
+            expiresAt: new Date(charge.at + 86_400_000),
+          }
+        : null,
     amount: charge.amount,
     refunded: { minor: heldBack(charge), currency },
     refunds: charge.refunds.map(({ reference, minor, status }) => ({

@@ -15,8 +15,8 @@ export type Play = {
   /** Service time goes to the next instant at which something falls due. */
   toNextDue(): Promise<void>
   /** The next such calls to the provider meet these faults. */
-  plan(call: 'charge' | 'refund' | 'lookup' | 'describe' | 'exchange', ...faults: string[]): void
-  card(behaviour: 'ok' | 'once' | 'poor' | 'stolen' | 'nobody'): object
+  plan(call: 'charge' | 'refund' | 'lookup' | 'describe' | 'exchange' | 'cancel', ...faults: string[]): void
+  card(behaviour: 'ok' | 'once' | 'poor' | 'stolen' | 'nobody' | 'asks'): object
   /** A card that is given as a key for one use. */
   oneTimeCard(behaviour: 'ok'): object
   subscription(): Promise<string>

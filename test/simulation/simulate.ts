@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util'
 import { openProgress } from '../../src/cli/progress.ts'
 import { describeCampaign, describeFailure, enoughSeeds, runCampaign } from './campaign.ts'
 import { leakingStages } from './log-stages.ts'
+import { profileOf } from './model-provider.ts'
 import { openServer } from './server.ts'
 
 /** `npm run simulate -- --seeds 2000 --from 1`: exit 0 only if no invariant broke and every kind of trouble came. */
@@ -19,10 +20,14 @@ const { values } = parseArgs({
     tail: { type: 'string', default: '15' },
     /** Where the summary is written. */
     json: { type: 'string' },
+    /** Whose part the provider plays: sandbox, stripe, toss or portone. */
+    provider: { type: 'string', default: 'sandbox' },
     /** A PostgreSQL server that runs already; without it one is started and thrown away. */
     server: { type: 'string' },
   },
 })
+process.env['SIMULATED_PROVIDER'] = values.provider
+profileOf()
 const from = Number(values.from)
 const wanted = Number(values.seeds)
 const workers = Number(values.workers)

@@ -49,6 +49,10 @@ export const courses: readonly Course[] = [
     'the provider takes its time': {
       act: inTurn(charging('pending', [], subscribe('ok', 202)), decided, later),
     },
+    'waits for a customer who confirms': {
+      act: inTurn(subscribe('asks', 202), confirmed, later),
+    },
+    'waits for a customer who does not': { before: subscribe('asks', 202), act: due },
     'the adapter blows up': { act: inTurn(charging('explode', [], subscribe('ok', 500)), later) },
     'a key for one use': {
       act: (play) => play.ask('/subscribe', { ...weekly, payment_method: play.oneTimeCard('ok') }, 201),
@@ -82,6 +86,14 @@ export const courses: readonly Course[] = [
     'the provider takes its time': {
       before: subscribe('ok', 201),
       act: inTurn(charging('pending', [], due), decided, later),
+    },
+    'waits for a customer, and then a retry': {
+      before: inTurn(subscribe('asks', 202), confirmed, later, due),
+      act: inTurn(due, confirmed, later),
+    },
+    'waits for a customer who is faster than the retry': {
+      before: inTurn(subscribe('asks', 202), confirmed, later, due),
+      act: ending('cancel_overtaken', inTurn(due, later)),
     },
     'periods were missed': { before: inTurn(subscribe('ok', 201), away(30)), act: work },
     'a retry is paid': {
@@ -281,6 +293,19 @@ function work(play: Play): Promise<void> {
 async function due(play: Play): Promise<void> {
   await play.toNextDue()
   await play.work()
+}
+
+/** The next end of a waiting charge meets a fault. */
+function ending(fault: string, script: Script): Script {
+  return (play) => {
+    play.plan('cancel', fault)
+    return script(play)
+  }
+}
+
+/** Customers confirm whatever waits for them. */
+async function confirmed({ world }: Play): Promise<void> {
+  for (const charge of world.model.book) world.model.confirm(charge)
 }
 
 /** A while passes, in which hanging calls come to their end, and a sweep looks what became of everything. */

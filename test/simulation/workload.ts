@@ -1,7 +1,7 @@
 import { retryUnmatched, settleUnmatched } from '../../src/billing/refunds/settle-unmatched.ts'
 import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
-import { isDisputed } from './model-provider.ts'
+import { isDisputed, profileOf } from './model-provider.ts'
 import { restore } from './restore.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
 import { plans, type Service } from './stage.ts'
@@ -58,6 +58,7 @@ const weights = {
   dispute: 4,
   decideDispute: 6,
   operate: 4,
+  confirm: 8,
   wait: 9,
   advance: 14,
   outage: 2,
@@ -123,6 +124,8 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
       return actAtProvider(world, what)
     case 'operate':
       return operate(world)
+    case 'confirm':
+      return confirmSome(world)
     case 'wait':
       return world.pass(world.random.pick([1, 2, 5, 12, 15, 30, 60]) * second)
     case 'advance':
@@ -246,11 +249,20 @@ function latest(world: SimulatedWorld, list: readonly unknown[]): number {
   return world.random.chance(0.6) ? list.length - 1 : world.random.between(0, list.length - 1)
 }
 
-type Behaviour = 'ok' | 'once' | 'poor' | 'stolen' | 'nobody'
+type Behaviour = 'ok' | 'once' | 'poor' | 'stolen' | 'nobody' | 'asks'
 
 function drawCard(world: SimulatedWorld, clients: Clients, wanted?: Behaviour): object {
   const { random } = world
-  const behaviour = wanted ?? random.weighted({ ok: 12, once: 3, poor: 2, stolen: 1, nobody: 1 })
+  const behaviour =
+    wanted ??
+    random.weighted({
+      ok: 12,
+      once: 3,
+      poor: 2,
+      stolen: 1,
+      nobody: 1,
+      asks: profileOf().asks ? 4 : 0,
+    })
   const text = `${Array.from({ length: 12 }, () => random.pick([...'abcdefghjkmnpqrstvwxyz23456789'])).join('')}`
   secret(clients, text)
   return random.chance(0.8)
@@ -353,6 +365,17 @@ async function deliverSome(world: SimulatedWorld): Promise<void> {
   for (const notice of batch) await world.do(world.delivering(notice))
 }
 
+/** Customers confirm what waits for them, or try to where it has ended. */
+function confirmSome({ random, model, count }: SimulatedWorld): void {
+  const asked = model.book.filter(
+    ({ status, asks }) => asks && (status === 'awaiting' || status === 'canceled'),
+  )
+  if (asked.length === 0) return
+  const waiting = asked.filter(({ status }) => status === 'awaiting')
+  const isDone = model.confirm(random.pick(waiting.length > 0 && random.chance(0.8) ? waiting : asked))
+  count(isDone ? 'confirmed' : 'confirmed too late')
+}
+
 /** An operator looks after money that pays for nothing and did not go back. */
 async function operate(world: SimulatedWorld): Promise<void> {
   const stuck = await findOne(
@@ -392,7 +415,7 @@ function actAtProvider(
   if (paid.length === 0) return
   const charge = random.pick(paid)
   if (what === 'dispute') {
-    if (charge.dispute !== null || model.leftOf(charge) === 0n) return
+    if (charge.dispute !== null || model.leftOf(charge) === 0n || !profileOf().disputes) return
     world.count('dispute')
     model.dispute(charge)
     return

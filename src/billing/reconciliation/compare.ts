@@ -76,6 +76,8 @@ function kindOf(
     return 'amount'
   }
   if (theirs.status === 'pending') return 'undecided'
+  // Both wait for the customer; what we have given up must not.
+  if (theirs.status === 'awaiting') return isOpen ? undefined : 'status'
   if ((theirs.status === 'paid') !== (ours.status === 'succeeded') || isOpen) return 'status'
   if (theirs.status === 'paid' && (theirs.refunded.minor !== ours.refunded || ours.refundPending > 0n)) {
     return 'refunded'
