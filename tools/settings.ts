@@ -181,6 +181,11 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
         'Missed periods that are charged after an outage; older ones are held for `rankledger backlog`.',
     },
     {
+      name: 'DISPUTE_POLICY',
+      fallback: 'keep',
+      meaning: '`cancel`: a disputed payment ends its subscription at once.',
+    },
+    {
       name: 'CHARGING',
       fallback: 'on',
       meaning: '`stopped`: a start stops charging first, as for a restored database.',

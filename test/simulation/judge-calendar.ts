@@ -46,8 +46,6 @@ export function chargedOnce({
   return found
 }
 
-export const day = 86_400_000
-
 /** The k-th interval after an anchor, computed anew. */
 function startOf({ anchor, time_zone, interval_unit, interval_count }: Subscription, k: number): number {
   const at = anchor.getTime()
