@@ -97,7 +97,11 @@ function askingRoutes(http: Http, app: BillingApp): void {
         contact: body.customer,
         actor: request.principal.tokenId,
       }
-      await answerOnce(once(), request, reply, subscribe(app, asked), { done: 201, pending: 202, view: charged })
+      await answerOnce(once(), request, reply, subscribe(app, asked), {
+        done: 201,
+        pending: 202,
+        view: charged,
+      })
     },
   )
 

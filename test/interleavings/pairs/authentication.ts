@@ -79,11 +79,11 @@ export const confirmCard: Pair = {
       A: (actor) => changeCard(actor, subscriptionId),
       B: (actor) => confirm(stage, actor, reference),
       check: (run, facts) => {
-        const [changed] = endsOf<{ status: number } | boolean>(run, (value) =>
-          String(typeof value === 'boolean' ? value : value.status),
+        const [changed] = endsOf<{ state: string } | boolean>(run, (value) =>
+          String(typeof value === 'boolean' ? value : value.state),
         )
         return [
-          ...unless(changed === '200' || changed === '202', `the new card was answered ${changed}`),
+          ...unless(changed === 'done' || changed === 'pending', `the new card was answered ${changed}`),
           ...paidOnce(facts),
         ]
       },
