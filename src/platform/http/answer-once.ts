@@ -58,7 +58,10 @@ export async function answerOnce<T extends IdempotencyTables, I extends Intent, 
   const finish = async (intent: I): Promise<Ready> => {
     committed = true
     const { state, result } = await asked.finish(intent)
-    return { status: state === 'done' ? told.done : (told.pending ?? told.done), data: await told.view(result) }
+    return {
+      status: state === 'done' ? told.done : (told.pending ?? told.done),
+      data: await told.view(result),
+    }
   }
   const use: OnceKey | undefined =
     key === undefined ? undefined : onceKeyOf(context.fingerprintKey, scopeOf(request), key, request.body)
