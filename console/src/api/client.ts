@@ -1,0 +1,45 @@
+import createClient from 'openapi-fetch'
+import type { paths } from './schema.ts'
+
+/** The public API, by the session's cookie. Anything but GET says that the console asks. */
+export const client = createClient<paths>({
+  baseUrl: '/',
+  credentials: 'same-origin',
+  headers: { 'x-console': '1' },
+  fetch: (request: Request) => globalThis.fetch(request),
+})
+
+export type Detail = { path: string; code: string; message: string; [more: string]: unknown }
+
+/** The API said no, or could not say anything. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly code: string
+  readonly requestId: string
+  readonly details: readonly Detail[]
+
+  constructor(status: number, body: unknown) {
+    const { error } = (body ?? {}) as {
+      error?: { code: string; message: string; request_id: string; details?: Detail[] }
+    }
+    super(error?.message ?? 'The service does not answer.')
+    this.status = status
+    this.code = error?.code ?? 'unreachable'
+    this.requestId = error?.request_id ?? ''
+    this.details = error?.details ?? []
+  }
+}
+
+type Fetched<T> = { data?: { success: true; data: T } | undefined; error?: unknown; response: Response }
+
+/** The data of an answer; throws what the API refused. */
+export async function dataOf<T>(asked: Promise<Fetched<T>>): Promise<T> {
+  const { data, error, response } = await asked
+  if (data?.success) return data.data
+  throw new ApiError(response.status, error)
+}
+
+/** A key for one wish: pressed twice, or sent again after a lost answer, it is done once. */
+export function newWish(): string {
+  return crypto.randomUUID()
+}

@@ -1,0 +1,207 @@
+import { Alert, Button, Checkbox, Code, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { client, dataOf } from '../api/client.ts'
+import { asked, useList } from '../api/lists.ts'
+import { useSession } from '../api/session.ts'
+import { Confirm, tellError, useAct } from '../ui/act.tsx'
+import { useSay } from '../ui/language.tsx'
+import { Empty, Id, List, PageHead, Status, When } from '../ui/parts.tsx'
+
+const scopes = [
+  'billing:read',
+  'billing:write',
+  'billing:refund',
+  'batch:read',
+  'batch:write',
+  'admin',
+] as const
+
+export function Tokens() {
+  const say = useSay()
+  const { token_id: own } = useSession()
+  const [isNew, setIsNew] = useState(false)
+  const [revoked, setRevoked] = useState<string>()
+  const query = useList(['tokens'], (cursor) =>
+    dataOf(client.GET('/api/tokens', { params: { query: asked({ cursor, limit: 30 }) } })),
+  )
+  const revoke = useAct(
+    (token_id: string) => dataOf(client.DELETE('/api/tokens/{token_id}', { params: { path: { token_id } } })),
+    { onDone: () => setRevoked(undefined) },
+  )
+  return (
+    <>
+      <PageHead title={say('tokens')}>
+        <Button size="xs" onClick={() => setIsNew(true)}>
+          {say('newToken')}
+        </Button>
+      </PageHead>
+      <div className="rl-card">
+        <List
+          label={say('tokens')}
+          query={query}
+          rowsOf={(page) => page.tokens}
+          keyOf={(row) => row.token_id}
+          empty={<Empty title={say('none')} />}
+          columns={[
+            {
+              head: say('name'),
+              cell: (row) => (
+                <>
+                  <div>{row.name || '–'}</div>
+                  <Text size="xs" c="dimmed" component="div">
+                    <Id of={row.token_id} />
+                  </Text>
+                </>
+              ),
+            },
+            { head: say('status'), cell: (row) => <Status of={row.status} /> },
+            {
+              head: say('scopes'),
+              cell: (row) => (row.scopes.includes('admin') ? 'admin' : row.scopes.join(', ')),
+              wide: true,
+            },
+            {
+              head: say('binding'),
+              cell: (row) =>
+                [row.workspace, row.account]
+                  .map((one) => (one === '*' ? say('everything') : (one ?? '–')))
+                  .filter((one, at, both) => both.indexOf(one) === at)
+                  .join(' · '),
+              wide: true,
+            },
+            { head: say('lastUsed'), cell: (row) => <When at={row.last_used_at} />, wide: true },
+            {
+              head: say('expires'),
+              cell: (row) => (row.expires_at ? <When at={row.expires_at} day /> : say('never')),
+              wide: true,
+            },
+            {
+              head: say('action'),
+              cell: (row) =>
+                row.status === 'valid' && row.token_id !== own ? (
+                  <Button size="compact-xs" variant="default" onClick={() => setRevoked(row.token_id)}>
+                    {say('revoke')}
+                  </Button>
+                ) : (
+                  '–'
+                ),
+              end: true,
+            },
+          ]}
+        />
+      </div>
+      <Confirm
+        opened={revoked !== undefined}
+        onClose={() => setRevoked(undefined)}
+        title={say('revoke')}
+        yes={say('revoke')}
+        danger
+        busy={revoke.isPending}
+        onYes={() => revoked && revoke.mutate(revoked)}
+      >
+        <Text size="sm">{say('revokeSays')}</Text>
+      </Confirm>
+      {isNew && <NewToken onClose={() => setIsNew(false)} />}
+    </>
+  )
+}
+
+function NewToken({ onClose }: { onClose: () => void }) {
+  const say = useSay()
+  const queries = useQueryClient()
+  const [name, setName] = useState('')
+  const [chosen, setChosen] = useState<string[]>(['billing:read'])
+  const [workspace, setWorkspace] = useState('')
+  const [account, setAccount] = useState('')
+  const [made, setMade] = useState<string>()
+  const [isBusy, setIsBusy] = useState(false)
+  const isAdmin = chosen.includes('admin')
+  const create = async () => {
+    setIsBusy(true)
+    try {
+      const body = asked({
+        name: name || undefined,
+        scopes: chosen as never,
+        workspace: isAdmin ? '*' : workspace || undefined,
+        account: isAdmin ? '*' : account || undefined,
+      })
+      const { token } = await dataOf(client.POST('/api/tokens', { body }))
+      setMade(token)
+      void queries.invalidateQueries({ queryKey: ['tokens'] })
+    } catch (error) {
+      tellError(error, say('close'))
+    } finally {
+      setIsBusy(false)
+    }
+  }
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title={<Text fw={650}>{say('newToken')}</Text>}
+      centered
+      closeButtonProps={{ 'aria-label': say('close') }}
+    >
+      {made ? (
+        <Stack gap="sm">
+          <Alert color="orange">{say('tokenOnce')}</Alert>
+          <Code block style={{ overflowWrap: 'anywhere', whiteSpace: 'pre-wrap' }}>
+            {made}
+          </Code>
+          <Group justify="flex-end">
+            <Button variant="default" onClick={() => void navigator.clipboard.writeText(made)}>
+              {say('copy')}
+            </Button>
+            <Button onClick={onClose}>{say('done')}</Button>
+          </Group>
+        </Stack>
+      ) : (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault()
+            void create()
+          }}
+        >
+          <Stack gap="sm">
+            <TextInput
+              label={say('name')}
+              value={name}
+              onChange={(event) => setName(event.currentTarget.value)}
+              maxLength={200}
+              data-autofocus
+            />
+            <Checkbox.Group label={say('scopes')} value={chosen} onChange={setChosen}>
+              <Stack gap={6} mt={6}>
+                {scopes.map((scope) => (
+                  <Checkbox key={scope} value={scope} label={scope} />
+                ))}
+              </Stack>
+            </Checkbox.Group>
+            {!isAdmin && (
+              <>
+                <TextInput
+                  label={say('workspace')}
+                  placeholder="*"
+                  value={workspace}
+                  onChange={(event) => setWorkspace(event.currentTarget.value)}
+                />
+                <TextInput
+                  label={say('account')}
+                  placeholder="*"
+                  value={account}
+                  onChange={(event) => setAccount(event.currentTarget.value)}
+                />
+              </>
+            )}
+            <Group justify="flex-end">
+              <Button type="submit" loading={isBusy} disabled={chosen.length === 0}>
+                {say('create')}
+              </Button>
+            </Group>
+          </Stack>
+        </form>
+      )}
+    </Modal>
+  )
+}

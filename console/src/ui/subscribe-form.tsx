@@ -1,0 +1,115 @@
+import { Select, Stack, TextInput } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { client, dataOf, newWish } from '../api/client.ts'
+import { useSession } from '../api/session.ts'
+import { Confirm, useAct } from './act.tsx'
+import { useSay } from './language.tsx'
+import { useMoney } from './parts.tsx'
+import { testCards } from './test-cards.ts'
+
+/** Starts a subscription, or a trial, of an account that may not exist yet. */
+export function SubscribeForm({
+  opened,
+  onClose,
+  trial,
+  onDone,
+}: {
+  opened: boolean
+  onClose: () => void
+  trial?: boolean
+  onDone?: (account: string) => void
+}) {
+  const say = useSay()
+  const money = useMoney()
+  const { mode, account: bound } = useSession()
+  const navigate = useNavigate()
+  const [account, setAccount] = useState(bound === '*' || bound === null ? '' : bound)
+  const [plan, setPlan] = useState<string | null>('pro-monthly')
+  const [card, setCard] = useState<string>(testCards[0])
+  const [wish, setWish] = useState(newWish)
+  const plans = useQuery({
+    queryKey: ['plans', 'all'],
+    queryFn: () => dataOf(client.GET('/api/billing/plans', { params: { query: { limit: 50 } } })),
+    enabled: opened,
+  })
+  const act = useAct(
+    async () => {
+      const headers = { 'idempotency-key': wish }
+      const made = trial
+        ? await dataOf(
+            client.POST('/api/billing/trial', {
+              body: { account_id: account, plan_id: plan! },
+              headers,
+            } as never),
+          )
+        : await dataOf(
+            client.POST('/api/billing/subscribe', {
+              body: { account_id: account, plan_id: plan!, payment_method: { billing_key: card } },
+              headers,
+            } as never),
+          )
+      return made
+    },
+    {
+      done: say('done'),
+      onDone: () => {
+        setWish(newWish())
+        onClose()
+        onDone?.(account)
+        if (!onDone) void navigate({ to: '/accounts/$id', params: { id: account } as never })
+      },
+    },
+  )
+  const offered = (plans.data?.plans ?? []).filter(({ active }) => active)
+  return (
+    <Confirm
+      opened={opened}
+      onClose={onClose}
+      title={say(trial ? 'startTrial' : 'newSubscription')}
+      yes={say(trial ? 'startTrial' : 'newSubscription')}
+      busy={act.isPending}
+      disabled={!account || !plan}
+      onYes={() => act.mutate()}
+    >
+      <Stack gap="sm">
+        <TextInput
+          label={say('accountId')}
+          value={account}
+          onChange={(event) => setAccount(event.currentTarget.value)}
+          placeholder="acct_1"
+          required
+          data-autofocus
+        />
+        <Select
+          label={say('plan')}
+          data={offered.map((one) => ({
+            value: one.plan_id,
+            label: `${one.name} · ${money(one.amount, one.currency)}`,
+          }))}
+          value={plan}
+          onChange={setPlan}
+          required
+        />
+        {!trial &&
+          (mode === 'sandbox' ? (
+            <Select
+              label={say('testCard')}
+              data={[...testCards]}
+              value={card}
+              onChange={(value) => setCard(value ?? testCards[0])}
+              allowDeselect={false}
+            />
+          ) : (
+            <TextInput
+              label={say('billingKey')}
+              value={card}
+              onChange={(event) => setCard(event.currentTarget.value)}
+              required
+            />
+          ))}
+      </Stack>
+    </Confirm>
+  )
+}
