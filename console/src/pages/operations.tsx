@@ -68,7 +68,7 @@ export function Webhooks() {
             { head: say('tries'), cell: (row) => row.tries, end: true, wide: true },
             { head: say('received'), cell: (row) => <When at={row.received_at} />, wide: true },
             {
-              head: say('action'),
+              head: say('actions'),
               cell: (row) =>
                 row.reference ? (
                   <Button size="compact-xs" variant="default" onClick={() => replay.mutate(row.event_id)}>
@@ -189,7 +189,7 @@ export function Jobs() {
             },
             { head: say('when'), cell: (row) => <When at={row.run_at} />, wide: true },
             {
-              head: say('action'),
+              head: say('actions'),
               cell: (row) =>
                 row.status === 'dead' ? (
                   <Group gap={6} justify="flex-end" wrap="nowrap">

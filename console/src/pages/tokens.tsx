@@ -77,7 +77,7 @@ export function Tokens() {
               wide: true,
             },
             {
-              head: say('action'),
+              head: say('actions'),
               cell: (row) =>
                 row.status === 'valid' && row.token_id !== own ? (
                   <Button size="compact-xs" variant="default" onClick={() => setRevoked(row.token_id)}>

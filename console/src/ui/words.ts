@@ -75,6 +75,7 @@ const words = {
   status: ['Status', '상태'],
   amount: ['Amount', '금액'],
   created: ['Created', '생성'],
+  actions: ['Action', '동작'],
   when: ['When', '시각'],
   type: ['Type', '종류'],
   name: ['Name', '이름'],
