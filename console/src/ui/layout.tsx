@@ -8,7 +8,7 @@ import {
   UnstyledButton,
   useMantineColorScheme,
 } from '@mantine/core'
-import { useDisclosure } from '@mantine/hooks'
+import { useDisclosure, useHotkeys } from '@mantine/hooks'
 import { spotlight } from '@mantine/spotlight'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
@@ -46,6 +46,8 @@ export function Layout() {
   const session = useSession()
   const [opened, { toggle, close }] = useDisclosure(false)
   const path = useRouterState({ select: (state) => state.location.pathname })
+  // Here and not in the palette, which is loaded a moment later: a key pressed before that is not lost.
+  useHotkeys([['mod+K', () => spotlight.open()]], [], true)
   // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the menu
   useEffect(close, [path])
 

@@ -42,7 +42,7 @@ export default function Palette() {
     void navigate({ to })
   }
   return (
-    <Spotlight.Root query={text} onQueryChange={setText} shortcut={['mod + K', '/']}>
+    <Spotlight.Root query={text} onQueryChange={setText} shortcut={null}>
       <Spotlight.Search placeholder={say('searchAnything')} aria-label={say('search')} />
       <Spotlight.ActionsList>
         {found.map(({ word, to }) => (
