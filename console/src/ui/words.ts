@@ -269,6 +269,8 @@ const words = {
   train_classifier: ['Training', '학습'],
   aggregate_volumes: ['Aggregation', '집계'],
   predict: ['Prediction', '예측'],
+  collect_ranks: ['Rank checks', '순위 수집'],
+  collect_volumes: ['Volume checks', '검색량 수집'],
   noRuns: ['Nothing has run yet', '실행 기록이 없습니다'],
   noModels: ['No model was made yet', '모델이 없습니다'],
   progress: ['Progress', '진행'],
