@@ -1,0 +1,205 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { BatchApp } from '../../src/batch/app.ts'
+import { nextDue } from '../../src/batch/due.ts'
+import { openSources } from '../../src/batch/sources/registry.ts'
+import { collectRanks } from '../../src/batch/tracking/collect-ranks.ts'
+import { openPacer } from '../../src/batch/tracking/pacer.ts'
+import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
+import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
+import { openWorld, type World } from '../world.ts'
+
+let world: World
+let source: SourceSandbox
+const words = Array.from({ length: 60 }, (_, n) => `word ${n}`)
+const budget = 150
+
+const tracker = (device: string, more: Record<string, unknown> = {}) => ({
+  workspace_id: 'ws',
+  site: 'example.com',
+  match: 'domain',
+  engine: 'google',
+  device,
+  location: 'KR',
+  depth: 10,
+  source: 'serpapi',
+  every: 'day',
+  keywords: 'all',
+  ...more,
+})
+const put = (id: string, body: Record<string, unknown>) =>
+  world.ask('PUT', `/api/batch/trackers/${id}`, { body })
+const rowsOf = (device: string) =>
+  world.query<{ day: string; status: string; reason: string | null; count: number }>(
+    `select day, status, reason, count(*)::int as count from batch.rank
+     where workspace_id = 'ws' and device = $1 group by day, status, reason order by day, status, reason`,
+    [device],
+  )
+const spending = async () =>
+  (
+    await world.query<{ spent: number; reserved: number; lost: number; most: number }>(
+      `select sum(spent)::int as spent, sum(reserved)::int as reserved, sum(lost)::int as lost, max(spent)::int as most
+       from batch.source_spending where scope = ''`,
+    )
+  )[0]!
+
+/** A worker that dies at its n-th transaction: what was asked is paid for, and never stored. */
+function dyingAt(app: BatchApp, transaction: number): BatchApp {
+  let count = 0
+  return {
+    ...app,
+    fence: async () => {
+      if (++count >= transaction) throw new Error('killed')
+    },
+  }
+}
+
+beforeAll(async () => {
+  source = await openSourceSandbox({ wire: serpapiWire, slowMs: 5 })
+  world = await openWorld({
+    now: '2030-01-15T00:00:00Z',
+    environment: {
+      SERPAPI_API_KEY: 'sandbox-key-0001',
+      SERPAPI_BASE_URL: source.url,
+      SERPAPI_RATE: '900',
+      SERPAPI_BUDGET_PER_DAY: String(budget),
+    },
+  })
+  await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
+})
+afterAll(async () => {
+  await world.close()
+  await source.close()
+})
+
+test('under faults and crashes every keyword has one row a day, and nothing is paid twice but what a crash lost', async () => {
+  source.setFaults({ unavailable: 0.06, unreadable: 0.04, wrong_device: 0.04, hang_up: 0.03, broken: 0.02 })
+  expect((await put('main', tracker('mobile'))).status).toBe(200)
+  const { batch } = world.app
+  for (const day of ['15', '16', '17']) {
+    // Half the day's checks are due; whoever makes them dies in the middle of it.
+    await world.app.clock.moveTo(new Date(`2030-01-${day}T12:00:00Z`))
+    const started = await world.post('/api/batch/trigger', { task: 'collect_ranks' })
+    await collectRanks(dyingAt(batch, 6), { runId: started.body.data.run_id }).catch(() => {})
+    await world.query(`update batch.run set status = 'failed', error_code = 'worker_lost', finished_at = now()
+                       where status in ('queued', 'running')`)
+    expect(await nextDue(batch)).toBeInstanceOf(Date)
+    expect((await world.advanceTo(`2030-01-${Number(day) + 1}T00:00:00Z`)).status).toBe(200)
+  }
+  source.setFaults({ unavailable: 0, unreadable: 0, wrong_device: 0, hang_up: 0, broken: 0 })
+  const rows = await rowsOf('mobile')
+  for (const day of ['2030-01-15', '2030-01-16', '2030-01-17']) {
+    const ofDay = rows.filter((row) => row.day === day)
+    expect([day, ofDay.reduce((sum, { count }) => sum + count, 0)]).toEqual([day, words.length])
+  }
+  for (const { status, reason } of rows) expect(reason === null).toBe(status !== 'failed')
+  const { spent, reserved, lost, most } = await spending()
+  expect(lost).toBeGreaterThan(0)
+  expect(reserved).toBe(0)
+  expect(most).toBeLessThanOrEqual(budget)
+  // We count what may have been paid for: never less than the source itself.
+  expect(spent).toBeGreaterThanOrEqual(source.book.paid)
+  expect(source.book.paidAgain).toBeLessThanOrEqual(lost)
+  const shown = (await world.get('/api/batch/sources')).body.data.sources
+  expect(shown.find((one: { source: string }) => one.source === 'serpapi')).toMatchObject({
+    configured: true,
+    budget_per_day: budget,
+    rate_per_second: 900,
+  })
+})
+
+test('a budget is never exceeded: what it does not reach for has failed for the day, and says so', async () => {
+  const before = source.book.paid
+  expect((await put('main', tracker('mobile', { budget_per_day: 20 }))).status).toBe(200)
+  await world.advanceTo('2030-01-19T00:00:00Z')
+  const rows = (await rowsOf('mobile')).filter(({ day }) => day === '2030-01-18')
+  expect(source.book.paid - before).toBe(20)
+  expect(rows.find(({ status }) => status === 'failed')).toMatchObject({
+    reason: 'budget_exhausted',
+    count: 40,
+  })
+  const dear = await world.post('/api/batch/trackers/main/check', {
+    workspace_id: 'ws',
+    keywords: words.slice(0, 21),
+  })
+  expect([dear.status, dear.body.error.code]).toEqual([409, 'budget_exhausted'])
+})
+
+test('a dry check says what it would cost and asks nothing; a real one takes today’s rank again', async () => {
+  await put('main', tracker('mobile', { depth: 30 }))
+  const before = source.book.calls
+  const path = '/api/batch/trackers/main/check'
+  const body = { workspace_id: 'ws', keywords: ['word 1', 'WORD 1', 'word 2'] }
+  const dry = await world.post(path, { ...body, dry_run: true })
+  expect([dry.status, dry.body.data]).toEqual([200, { run_id: null, checks: 2, cost: 6 }])
+  expect(source.book.calls).toBe(before)
+  const unknown = await world.post(path, { workspace_id: 'ws', keywords: ['nobody knows'] })
+  expect(unknown.body.error.code).toBe('keyword_not_found')
+  const real = await world.post(path, body)
+  expect([real.status, real.body.data]).toEqual([
+    202,
+    { run_id: expect.stringMatching(/^run_/), checks: 2, cost: 6 },
+  ])
+  await collectRanks(world.app.batch, { runId: real.body.data.run_id })
+  expect(
+    (await rowsOf('mobile')).filter(({ day }) => day === '2030-01-19').reduce((n, { count }) => n + count, 0),
+  ).toBe(2)
+})
+
+test('a source that fails for more than 30 % rests, and the rest of the day is not paid for', async () => {
+  source.setFaults({ unavailable: 1 })
+  const before = source.book.calls
+  await world.advanceTo('2030-01-20T00:00:00Z')
+  const rows = (await rowsOf('mobile')).filter(
+    ({ day, status }) => day === '2030-01-19' && status === 'failed',
+  )
+  expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(words.length - 2)
+  expect(source.book.calls - before).toBeLessThan(3 * words.length)
+  source.setFaults({ unavailable: 0 })
+})
+
+test('calls leave at their rate, whoever sends them', async () => {
+  const [one, two] = [
+    openPacer(world.app.batch.db, 'serpapi', 100),
+    openPacer(world.app.batch.db, 'serpapi', 100),
+  ]
+  const began = performance.now()
+  await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 === 0 ? one : two).turn()))
+  expect(performance.now() - began).toBeGreaterThan(39 * 10)
+})
+
+test('a refused key stops everything at once, with an alarm and without a cent; another key goes on', async () => {
+  const { settings } = world.app.batch.sources.get('serpapi')!
+  const withKey = (key: string): BatchApp => ({
+    ...world.app.batch,
+    sources: openSources([{ ...settings, credentials: { key } }]),
+  })
+  const collectAs = async (key: string) => {
+    const started = await world.post('/api/batch/trackers/main/check', {
+      workspace_id: 'ws',
+      keywords: words.slice(0, 40),
+    })
+    const app = withKey(key)
+    await collectRanks(app, { runId: started.body.data.run_id })
+    for (const one of app.sources.values()) one.close()
+  }
+  const stateOf = async () =>
+    (await world.get('/api/batch/sources')).body.data.sources.find(
+      (one: { source: string }) => one.source === 'serpapi',
+    )
+  // What rested because of its failures is ready again by then.
+  await world.advanceTo('2030-01-20T01:00:00Z')
+  await put('main', tracker('mobile', { depth: 1 }))
+  const { paid } = source.book
+  await collectAs('key-refused')
+  expect(source.book.paid).toBe(paid)
+  expect(await stateOf()).toMatchObject({ state: 'refused', last_error: { code: 'credentials_refused' } })
+  const alarms = () => world.query(`select subject from platform.alarm where kind = 'source_refused'`)
+  expect(await alarms()).toEqual([{ subject: 'serpapi' }])
+  const asked = source.book.calls
+  await collectAs('key-refused')
+  expect(source.book.calls).toBe(asked)
+  await collectAs('another-key')
+  expect(source.book.paid - paid).toBe(40)
+  expect(await alarms()).toEqual([])
+  expect(await stateOf()).toMatchObject({ state: 'ready' })
+})
