@@ -23,13 +23,13 @@ export async function dropUntouchedChecks(tx: BatchTx, tracker: Tracker): Promis
  * window and come a day apart. What is left of a window that has begun takes all.
  */
 export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: Plan, now: Date): Promise<number> {
-  const from = now <= plan.opensAt ? plan.opensAt : now < plan.endsAt ? now : plan.endsAt
+  const from = now <= plan.opensAt ? plan.opensAt : now < plan.lastSlotAt ? now : plan.lastSlotAt
   const keys = tracker.keywords?.map(({ key }) => key) ?? null
   const { rows } = await sql<{ count: number }>`
     with planned as (
       insert into batch.rank_check (workspace_id, tracker_id, day, keyword_id, source, due_at, closes_at)
       select ${tracker.workspaceId}, ${tracker.id}, ${plan.day}, k.id, ${tracker.source},
-             ${from}::timestamptz + (${plan.endsAt}::timestamptz - ${from}::timestamptz)
+             ${from}::timestamptz + (${plan.lastSlotAt}::timestamptz - ${from}::timestamptz)
                * (('x' || substr(md5(${tracker.id} || ':' || k.id), 1, 7))::bit(28)::int / 268435456.0),
              ${plan.closesAt}
       from batch.keyword k

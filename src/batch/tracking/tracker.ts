@@ -35,17 +35,23 @@ export type Plan = {
   readonly day: Day
   /** When its window opens. */
   readonly opensAt: Date
-  readonly endsAt: Date
+  /** The last slot: a window that lasts until its day closes leaves room for what is made late or again. */
+  readonly lastSlotAt: Date
   /** What is not done by then has failed for the day. */
   readonly closesAt: Date
 }
+
+const roomMs = 2 * 3_600_000
 
 /** A day's window. One that does not end later than it begins ends on the next day. */
 export function planOf(day: Day, { from, to, zone }: Window): Plan {
   const opensAt = instantAt(day, from, zone)
   const endsAt = to > from ? instantAt(day, to, zone) : instantAt(addDays(day, 1), to, zone)
   const midnight = instantAt(day, '24:00', zone)
-  return { day, opensAt, endsAt, closesAt: endsAt > midnight ? endsAt : midnight }
+  const closesAt = endsAt > midnight ? endsAt : midnight
+  const halfway = (opensAt.getTime() + endsAt.getTime()) / 2
+  const lastSlotAt = new Date(Math.max(halfway, Math.min(endsAt.getTime(), closesAt.getTime() - roomMs)))
+  return { day, opensAt, lastSlotAt, closesAt }
 }
 
 /** The first day after another on which checks are due. */
@@ -67,10 +73,10 @@ function monthsAfter(anchor: Day, months: number): Day {
   return `${String(laterYear).padStart(4, '0')}-${String(laterMonth).padStart(2, '0')}-${String(laterDay).padStart(2, '0')}`
 }
 
-/** The day on which a new tracker starts: today, unless its window is over. */
+/** The day on which a new tracker starts: today, unless all of its slots have passed. */
 export function firstDay(window: Window, now: Date): Day {
   const today = dayOf(now, window.zone)
-  return planOf(today, window).endsAt > now ? today : addDays(today, 1)
+  return planOf(today, window).lastSlotAt > now ? today : addDays(today, 1)
 }
 
 /** How many days that nobody planned, because no process ran, are caught up with: as failed ones. */
