@@ -89,7 +89,7 @@ test('a newcomer signs in, subscribes, turns the clock, refunds and cancels', as
   await button('Cancel subscription', dialog()).click()
   await page.getByText('Canceling').first().waitFor()
   await button('Resume').waitFor()
-  expect(await button('Cancel subscription').count()).toBe(0)
+  await expect.poll(() => button('Cancel subscription').count(), patient).toBe(0)
 })
 
 const keywords = Array.from({ length: 20 }, (_, at) => `running shoes ${at + 1}`)
@@ -173,16 +173,14 @@ test('no page has a serious fault of accessibility, in light or dark, and none i
     await open(path)
     await page.getByRole('heading', { level: 1 }).waitFor()
     // Live pages ask again and again, so that the network never rests; what waits shows a skeleton.
-    await page.waitForFunction('!document.querySelector(".mantine-Skeleton-root")')
+    await expect.poll(() => page.locator('.mantine-Skeleton-root').count(), patient).toBe(0)
     faults.push(...(await axeFaults(path)))
     await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' })
     faults.push(...(await axeFaults(`${path} in the dark`, ['color-contrast'])))
     await page.setViewportSize({ width: 390, height: 844 })
     // Charts follow a moment later.
-    const fits = page.waitForFunction('document.documentElement.scrollWidth <= innerWidth', undefined, {
-      timeout: 4_000,
-    })
-    await fits.catch(() => faults.push(`${path} is too wide for a telephone`))
+    const over = () => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+    await expect.poll(over, { timeout: 4_000, message: `${path} on a telephone` }).toBeLessThanOrEqual(0)
   }
   expect(faults).toEqual([])
 }, 180_000)
