@@ -4,7 +4,11 @@ export type ApiDocument = {
   readonly paths: Readonly<Record<string, Readonly<Record<string, ApiOperation>>>>
 }
 
-type Media = { readonly schema: Record<string, unknown>; readonly example?: unknown }
+type Media = {
+  readonly schema: Record<string, unknown>
+  readonly example?: unknown
+  readonly examples?: Record<string, { value: unknown }>
+}
 type Content = Readonly<Record<string, Media>>
 
 export type ApiOperation = {
@@ -33,6 +37,16 @@ function at(document: object, reference: string): unknown {
   for (const step of reference.split('/').slice(1)) found = (found as Record<string, unknown>)[step]
   if (found === undefined) throw new Error(`${reference} names nothing.`)
   return found
+}
+
+/** What a body or an answer is shown with. */
+export function exampleOf({ example, examples }: Media): unknown {
+  return example ?? Object.values(examples ?? {})[0]?.value
+}
+
+/** Whether a token is asked for, which is so unless an operation says otherwise. */
+export function isSecured({ security }: Pick<ApiOperation, 'security'>): boolean {
+  return security === undefined || security.length > 0
 }
 
 /** What HTTP itself says of a request that no route was asked to answer; the document tells it of all routes at once. */

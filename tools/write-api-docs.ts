@@ -131,12 +131,13 @@ function keepExample(method: string, path: string, body: Json, status: number, a
 }
 
 /** One item of every list, the beginning of what has no fixed form, and no token. */
-function brief(value: Json, name = ''): Json {
+function brief(value: Json, name = '', within = false): Json {
   if (name === 'token') return 'rl_test_…'
-  if (Array.isArray(value)) return value.slice(0, 1).map((one) => brief(one))
+  const open = within || formless.has(name)
+  if (Array.isArray(value)) return open ? [] : value.slice(0, 1).map((one) => brief(one))
   if (typeof value !== 'object' || value === null) return value
-  const entries = Object.entries(value).slice(0, formless.has(name) ? 2 : undefined)
-  return Object.fromEntries(entries.map(([inner, one]) => [inner, brief(one, inner)]))
+  const entries = Object.entries(value).slice(0, open ? 2 : undefined)
+  return Object.fromEntries(entries.map(([inner, one]) => [inner, brief(one, inner, open)]))
 }
 
 /** What cannot be made to happen here: a job is dead only once all its attempts have failed. */

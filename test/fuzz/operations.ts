@@ -1,5 +1,5 @@
 import { Compile } from 'typebox/compile'
-import { resolved } from '../api-document.ts'
+import { isSecured, resolved } from '../api-document.ts'
 
 /** As much of JSON Schema as our own document uses. */
 export type Schema = {
@@ -87,7 +87,7 @@ export function operationsOf(document: Document): Operation[] {
         fields: (operation.parameters ?? []).filter((field) => field.in === 'path' || field.in === 'query'),
         body,
         takes: body === undefined ? () => true : checkOf(body),
-        secured: (operation.security ?? []).length > 0,
+        secured: isSecured(operation),
         scope: operation['x-scope'],
         answers: new Map(
           Object.entries(operation.responses).map(([status, { content }]) => [status, contentOf(content)]),

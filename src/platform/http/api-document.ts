@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { FastifySchema } from 'fastify'
 import { refuse, type ToldRefusal } from '../refusal.ts'
 import { ErrorBody } from './answers.ts'
@@ -18,14 +19,10 @@ export function describeRoute(schema: FastifySchema, route: Route): FastifySchem
   const { errors = [], response, description, ...rest } = schema
   return {
     ...rest,
-    description: [
-      description,
-      once && keyNote,
-      scope && scope !== 'any' ? `Needs the scope \`${scope}\`.` : accessNotes[access],
-    ]
-      .filter(Boolean)
-      .join(' '),
-    security: scope ? [{ bearer: [] }] : [],
+    // The scope stands in `x-scope` anyway; it is said in words where nothing else is.
+    description: description ?? (scope ? `Needs \`${scope}\`.` : accessNotes[access]!),
+    // A token is asked for unless a route says otherwise; the document says so once.
+    ...(scope ? {} : { security: [] }),
     ...(scope && { 'x-scope': scope }),
     ...(once && { headers: KeyHeader }),
     'x-errors': { own: errors, kind: kindOf(route) } satisfies RouteErrors,
@@ -35,7 +32,6 @@ export function describeRoute(schema: FastifySchema, route: Route): FastifySchem
   }
 }
 
-const keyNote = 'Safe to repeat under the same Idempotency-Key.'
 const accessNotes: Readonly<Record<string, string>> = {
   any: 'Needs any valid token.',
   open: 'Needs no token.',
@@ -86,9 +82,9 @@ function kindOf({ method, config = {} }: Route): Kind {
 export function shareParts(document: Json, examples: Readonly<Record<string, Example>>): Json {
   const schemas = new Map<string, Json>()
   const responses = new Map<string, Json>()
+  const shown = new Map<string, Json>()
   const operations = operationsOf(document)
   const parameters = sharedParameters(operations)
-  shareSchema({ ...ErrorBody, title: 'Error' }, schemas)
   for (const operation of operations) {
     const { 'x-errors': errors, ...rest } = operation
     for (const name of Object.keys(operation)) delete operation[name]
@@ -98,17 +94,20 @@ export function shareParts(document: Json, examples: Readonly<Record<string, Exa
       return name === undefined ? one : { $ref: `#/components/parameters/${name}` }
     })
     if (operation['parameters'] === undefined) delete operation['parameters']
-    showExample(operation, examples[String(operation['operationId'])])
+    showExample(operation, examples[String(operation['operationId'])], shown)
     tellErrors(operation, errors as RouteErrors, responses)
   }
+  shareSchema({ ...ErrorBody, title: 'Error' }, schemas)
   const shared = Object.fromEntries([...parameters].map(([text, name]) => [name, JSON.parse(text)]))
   return {
     ...document,
+    security: [{ bearer: [] }],
     components: {
       ...(document['components'] as Json),
       schemas: sorted(schemas),
       parameters: shared,
       responses: sorted(responses),
+      examples: sorted(shown),
     },
   }
 }
@@ -151,7 +150,7 @@ function shareSchemas(part: Json, schemas: Map<string, Json>): Json {
 function shareSchema(schema: unknown, schemas: Map<string, Json>): unknown {
   if (Array.isArray(schema)) return schema.map((one) => shareSchema(one, schemas))
   if (!isObject(schema)) return schema
-  const { title, 'x-messages': _ours, ...rest } = schema
+  const { title, 'x-messages': _messages, 'x-codes': _codes, ...rest } = schema
   const inner = Object.fromEntries(
     Object.entries(rest).map(([name, value]) => [name, shareSchema(value, schemas)]),
   )
@@ -164,11 +163,19 @@ function shareSchema(schema: unknown, schemas: Map<string, Json>): unknown {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-function showExample(operation: Json, example: Example | undefined): void {
+/** Answers of one named schema show the same thing, once. */
+function showExample(operation: Json, example: Example | undefined, shown: Map<string, Json>): void {
   for (const [status, response] of Object.entries(operation['responses'] as Record<string, Json>)) {
-    if (response['description'] === 'Default Response') response['description'] = done[status] ?? 'Done.'
+    if (response['description'] === 'Default Response') response['description'] = done[status] ?? 'OK'
     const content = (response['content'] as Record<string, Json> | undefined)?.['application/json']
-    if (content && example && String(example.status) === status) content['example'] = example.answer
+    if (!content || !example || String(example.status) !== status) continue
+    const name = /([^/]+)Answer$/.exec((content['schema'] as { $ref?: string }).$ref ?? '')?.[1]
+    if (name === undefined) {
+      content['example'] = example.answer
+      continue
+    }
+    if (!shown.has(name)) shown.set(name, { value: example.answer })
+    content['examples'] = { [name]: { $ref: `#/components/examples/${name}` } }
   }
   const body = (operation['requestBody'] as { content?: Record<string, Json> } | undefined)?.content
   const sent = body?.['application/json']
@@ -176,9 +183,9 @@ function showExample(operation: Json, example: Example | undefined): void {
 }
 
 const done: Readonly<Record<string, string>> = {
-  200: 'Done.',
-  201: 'Made.',
-  202: 'Begun; it ends by itself.',
+  200: 'OK',
+  201: 'Made',
+  202: 'Begun, and ends by itself',
   503: 'Not now.',
 }
 
@@ -206,7 +213,7 @@ function tellErrors(operation: Json, { own, kind }: RouteErrors, responses: Map<
     const sorted = [...errors.keys()].sort()
     tell(
       String(status),
-      sorted.join('.'),
+      nameOf(status, sorted),
       sorted.map((code) => errors.get(code)!),
     )
   }
@@ -214,14 +221,18 @@ function tellErrors(operation: Json, { own, kind }: RouteErrors, responses: Map<
   if (kind !== 'open') tell('5XX', 'failed', failed)
 }
 
+/** One code names its response; several would make a name longer than what it saves. */
+function nameOf(status: number, codes: readonly string[]): string {
+  if (codes.length === 1) return codes[0]!
+  return `${status}.${createHash('sha256').update(codes.join()).digest('hex').slice(0, 6)}`
+}
+
 function errorResponse(errors: readonly ToldRefusal[]): Json {
   const codes = errors.map(({ code }) => code)
-  const these = {
-    type: 'object',
-    properties: { error: { type: 'object', properties: { code: { type: 'string', enum: codes } } } },
-  }
+  const these = { properties: { error: { properties: { code: { enum: codes } } } } }
   return {
-    description: errors.map(({ code, message }) => `\`${code}\`: ${message}`).join(' '),
+    // The sentence that belongs to a code stands in every answer with it.
+    description: codes.length === 1 ? errors[0]!.message : 'Refused',
     content: { 'application/json': { schema: { allOf: [{ $ref: '#/components/schemas/Error' }, these] } } },
   }
 }

@@ -19,6 +19,7 @@ export const unseen =
 /** A name of one line, as a person would write it. */
 export const lineOf = (maxLength: number) =>
   Type.String({
+    title: `Line${maxLength}`,
     minLength: 1,
     maxLength,
     pattern: `^[^\\t-\\r${unseen}]*$`,
@@ -28,6 +29,7 @@ export const lineOf = (maxLength: number) =>
 /** A note of some lines. */
 export const noteOf = (maxLength: number) =>
   Type.String({
+    title: `Note${maxLength}`,
     maxLength,
     pattern: `^[^\\v\\f${unseen}]*$`,
     'x-messages': { pattern: 'This value must not hold control characters or marks of writing direction.' },
