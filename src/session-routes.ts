@@ -78,7 +78,7 @@ export function sessionRoutes(http: Http, app: App): void {
       config: { access: 'open' },
       schema: {
         operationId: 'signIn',
-        errors: refuse.may('unauthorized', 'cross_site'),
+        errors: refuse.may('unauthorized', 'cross_site', 'invalid_json', 'body_too_large'),
         summary: 'Sign a browser in with a token, or with the code of a sign-in link',
         description:
           'Sets a cookie for 12 hours. With it, anything but GET needs `X-Console: 1` from the same origin.',

@@ -26,6 +26,7 @@ export const refuse = refusalsOf({
   ],
   engine_not_supported: ['unprocessable', 'This source does not know that engine; see details.'],
   device_not_supported: ['unprocessable', 'This source does not know that device; see details.'],
+  location_not_supported: ['unprocessable', 'This source does not know that place; see details.'],
   depth_not_supported: ['unprocessable', 'This source does not reach that deep; see details.'],
   budget_exhausted: ['conflict', 'What may be spent today does not suffice for these checks; see details.'],
   prediction_not_found: ['not_found', 'There is no prediction for this keyword.'],

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Random, seededRandom } from '../simulation/random.ts'
 import { saidWrong, writtenWrong } from './body-wounds.ts'
 import { watchChanges } from './change-watch.ts'
@@ -65,6 +66,8 @@ export async function runCampaign(service: Service, options: CampaignOptions): P
       const draft = draftAt(seed, k, operations, scene)
       const bytes = bytesOf(draft)
       const heard = await send(wire, draft, bytes)
+      // Who was cut off may have been heard all the same: what comes of it is not the next request's doing.
+      if (heard.kind !== 'answered' || draft.halfClose) await quiet(service)
       const faults = judge(draft, heard, await watch.changes(), operations)
       if (heard.kind === 'answered' && heard.status < 300) {
         if (heard.body.length < 20_000) scene.learn(draft.operation.name, heard.body.toString())
@@ -216,4 +219,13 @@ export function tableOf({ statuses }: Campaign): string {
     return `${operation.padEnd(62)}${classes.map((name) => String(sums.get(name)).padStart(8)).join('')}`
   })
   return [`${''.padEnd(62)}${classes.map((name) => name.padStart(8)).join('')}`, ...rows.sort()].join('\n')
+}
+
+/** Returns once no connection of the service has been in use for a moment, or after two seconds. */
+async function quiet({ app: { pool } }: Service): Promise<void> {
+  let idle = 0
+  for (let looks = 0; looks < 400 && idle < 6; looks++) {
+    await sleep(5)
+    idle = pool.waitingCount === 0 && pool.idleCount === pool.totalCount ? idle + 1 : 0
+  }
 }

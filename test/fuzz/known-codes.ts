@@ -68,6 +68,7 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
   source_not_configured: [422, '/api/batch/trackers/'],
   engine_not_supported: [422, '/api/batch/trackers/'],
   device_not_supported: [422, '/api/batch/trackers/'],
+  location_not_supported: [422, '/api/batch/trackers/'],
   depth_not_supported: [422, '/api/batch/trackers/'],
   rate_limited: [429, '/api/'],
   headers_too_large: [431, '/'],

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { registerKeywords } from '../../src/batch/keywords/register-keywords.ts'
 import type { RankObservation } from '../../src/batch/ranks/rank.ts'
 import { recordRanks } from '../../src/batch/ranks/record-ranks.ts'
+import { putTracker } from '../../src/batch/tracking/put-tracker.ts'
 import { tokenIdOf } from '../../src/platform/access/token.ts'
 import { startWorker } from '../../src/worker.ts'
 import type { Service } from './service.ts'
@@ -187,11 +188,24 @@ async function leaveOneInDoubt(ask: Asking): Promise<void> {
   await ask('POST', '/api/sandbox/provider/faults', {})
 }
 
+const tracker = {
+  site: 'example.com',
+  match: 'host',
+  engine: 'naver',
+  device: 'mobile',
+  location: 'KR',
+  depth: 10,
+  source: 'serpapi',
+  every: 'month',
+  keywords: 'all',
+} as const
+
 async function furnishBatch(service: Service, ask: Asking, workspaces: readonly string[]): Promise<void> {
   const { batch } = service.app
   for (const workspace of workspaces) {
     await registerKeywords(batch, workspace, keywords)
     await recordRanks(batch, workspace, ranksOf(keywords, 3))
+    await putTracker(batch, workspace, 'tracker-0', tracker, { isForAll: true })
   }
   const many = Array.from({ length: 200 }, (_, at) => `wandering ${at}`)
   for (const half of [many.slice(0, 100), many.slice(100)]) {

@@ -38,6 +38,10 @@ export async function openService(databaseUrl: string, logLevel = 'silent'): Pro
       VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
       WEBHOOK_SECRETS: webhookSecret,
       HINT_SECRET: hintSecret,
+      // Nobody listens there, and no worker asks.
+      SERPAPI_API_KEY: 'sandbox-key-0001',
+      SERPAPI_BASE_URL: 'http://127.0.0.1:1',
+      SERPAPI_WORKSPACE_BUDGET_PER_DAY: '100',
     }),
     { name: 'fuzz', role: 'service' },
   )

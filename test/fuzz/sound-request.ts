@@ -201,7 +201,15 @@ function soundObject(maker: Maker, schema: Schema): Record<string, unknown> {
 
 /** Tries the texts that mean something in this service, and takes one that has the asked form. */
 function soundText({ random, scene, k }: Maker, schema: Schema): string {
-  const texts = [scene.today, '2029-12', 'KRW', 'someone@example.com', `made-${k}`, `word ${k}`]
+  const texts = [
+    scene.today,
+    '2029-12',
+    `01:${random.between(10, 59)}`,
+    'KRW',
+    'someone@example.com',
+    `made-${k}`,
+    `word ${k}`,
+  ]
   const fitting = texts.filter((text) => isOne(schema, text))
   return fitting.length > 0 ? random.pick(fitting) : 'x'.repeat(schema.minLength ?? 1)
 }
@@ -250,7 +258,15 @@ const byName: Readonly<Record<string, (maker: Maker) => unknown>> = {
   checked_at: ({ scene }) => `${scene.today}T03:00:00+09:00`,
   day: ({ random }) => `2030-01-${String(random.between(1, 14)).padStart(2, '0')}`,
   position: ({ random }) => random.between(1, 100),
-  source: ({ random }) => random.pick(['naver', 'google']),
+  source: ({ random, operation }) =>
+    operation.path.startsWith('/api/batch/trackers/') ? 'serpapi' : random.pick(['naver', 'google']),
+  tracker_id: ({ random }) => `tracker-${random.chance(0.6) ? 0 : random.between(1, 5)}`,
+  site: () => 'example.com',
+  engine: () => 'google',
+  device: ({ random }) => random.pick(['mobile', 'desktop']),
+  depth: ({ random }) => random.between(1, 50),
+  zone: () => 'Asia/Seoul',
+  language: () => 'ko',
   url: () => 'https://example.com/shoes',
 }
 

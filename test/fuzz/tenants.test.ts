@@ -16,7 +16,9 @@ const document: Document = JSON.parse(readFileSync(new URL('../../openapi.json',
 const operations = operationsOf(document)
 
 /** What a name stands for decides what another tenant is told. A name that is missing here fails the test. */
-const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'word' | 'place'>> = {
+const meanings: Readonly<
+  Record<string, 'callers' | 'ours' | 'installation' | 'word' | 'place' | 'of_workspace'>
+> = {
   account_id: 'callers',
   workspace_id: 'callers',
   subscription_id: 'ours',
@@ -29,6 +31,8 @@ const meanings: Readonly<Record<string, 'callers' | 'ours' | 'installation' | 'w
   job_id: 'installation',
   provider: 'installation',
   event_id: 'installation',
+  // Two workspaces may use one name, each for a thing of its own.
+  tracker_id: 'of_workspace',
   keyword: 'word',
   keywords: 'word',
   q: 'word',
@@ -59,7 +63,15 @@ let theirs: Tenant
 let watch: ChangeWatch
 
 beforeAll(async () => {
-  world = await openWorld({ now: '2030-01-15T12:00:00Z', worker: true })
+  world = await openWorld({
+    now: '2030-01-15T12:00:00Z',
+    worker: true,
+    environment: {
+      SERPAPI_API_KEY: 'sandbox-key-0001',
+      SERPAPI_BASE_URL: 'http://127.0.0.1:1',
+      SERPAPI_WORKSPACE_BUDGET_PER_DAY: '10',
+    },
+  })
   await store(world, 'ws-mine', ranksOf('mine'))
   await store(world, 'ws-theirs', ranksOf('theirs'))
   const { model_id, run_id } = await run(world, 'train_classifier')
@@ -125,7 +137,10 @@ function rightStatuses(operation: Operation, name: string, where: Place): number
       return where === 'query' ? [200, 404] : [404]
     case 'installation':
       return [200, 201, 202, 402, 409]
+    case 'of_workspace':
+      return operation.method === 'PUT' ? [200, 409] : [404]
     case 'word':
+      if (operation.path.startsWith('/api/batch/trackers/')) return [200, 404, 409]
       return operation.path.endsWith('/keywords') || operation.method === 'POST' ? [200] : [200, 404]
     case 'place':
       return [200, 400]
@@ -197,7 +212,8 @@ function withValues(
       const value = values[name]
       if (value === undefined)
         return [name, withValues((json as Record<string, unknown>)[name], part, values, named)]
-      return [name, part.type === 'array' ? [value] : value]
+      const isList = [part, ...(part.anyOf ?? [])].some(({ type }) => type === 'array')
+      return [name, isList ? [value] : value]
     }),
   )
 }
@@ -261,6 +277,21 @@ async function settleIn(who: string, installation: Record<string, string>): Prom
   await ask('POST', '/api/billing/cancel', { subscription_id, reason: `reason of ${who}` })
   await ask('POST', '/api/billing/resume', { subscription_id })
 
+  const tracker_id = `tracker-${who}`
+  await ask('PUT', `/api/batch/trackers/${tracker_id}`, {
+    site: `${who}.example`,
+    match: 'host',
+    engine: 'google',
+    device: 'mobile',
+    location: 'KR',
+    depth: 10,
+    source: 'serpapi',
+    every: 'day',
+    // Long over today, so that nothing is checked meanwhile.
+    window: { from: '01:00', to: '02:00' },
+    keywords: 'all',
+  })
+
   const keyword = `${who} shoes`
   const lists = ['invoices', 'events', 'subscriptions'].map((name) => `/api/billing/${name}`)
   const views = await Promise.all(
@@ -291,6 +322,7 @@ async function settleIn(who: string, installation: Record<string, string>): Prom
       subscription_id,
       invoice_id,
       refund_id,
+      tracker_id,
       plan_id: 'starter-monthly',
       keyword,
       // What is registered and removed is another word than the one that is looked up.
@@ -308,6 +340,7 @@ async function settleIn(who: string, installation: Record<string, string>): Prom
         `reason of ${who}`,
         keyword,
         `https://${who}.example`,
+        tracker_id,
       ]),
     ],
     cursors: Object.fromEntries(cursors.filter(([, cursor]) => cursor !== null)),

@@ -55,6 +55,14 @@ export const cardFaults = ['card_unknown', 'card_not_sent', 'card_lost_answer'] 
 type ChargeFault = (typeof chargeFaults)[number]
 type RefundFault = (typeof refundFaults)[number]
 
+// A stall is drawn in vain while two requests race, so it is put in more often.
+const drawnRefundFaults: readonly RefundFault[] = [
+  ...refundFaults,
+  'stall_before',
+  'stall_after',
+  'stall_after',
+]
+
 /** A line of the provider's own book. */
 export type BookCharge = {
   readonly reference: string
@@ -387,7 +395,7 @@ export function openModelProvider(setting: {
   async function refund(request: RefundRequest): Promise<RefundOutcome> {
     await boundaries.at('before call')
     if (credentials.refused) return refusedCredentials
-    const fault = draw<RefundFault>('refund', setting.rates().refund, refundFaults)
+    const fault = draw<RefundFault>('refund', setting.rates().refund, drawnRefundFaults)
     const outcome = await answerRefund(request, fault)
     await boundaries.at('after call')
     return outcome

@@ -35,8 +35,8 @@ const weights = {
   cancel: 5,
   resume: 3,
   changeCard: 6,
-  refund: 24,
-  readInvoices: 6,
+  refund: 30,
+  readInvoices: 16,
   readSubscription: 2,
   repeat: 9,
   reuseKey: 1,
@@ -648,6 +648,12 @@ export async function converge(
   await beforeRest(world, clients)
   await live(world, restDays * day)
   await settleDown(world)
+  // A charge that was begun at the very end has a day for its customer, and so has each retry after it.
+  const isAwaited = () => world.model.book.some(({ status }) => status === 'awaiting')
+  for (let days = 0; days < 12 && isAwaited(); days++) {
+    await live(world, day)
+    await settleDown(world)
+  }
 }
 
 /** Works until nothing waits any more, or as long as it may fairly take. */

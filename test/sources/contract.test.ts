@@ -163,6 +163,13 @@ describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key
   })
 })
 
+test('a place is asked for by its country or by its own number, and never taken for another', () => {
+  const { locations } = open('dataforseo', dataforseoWire, { login: 'a', password: 'b' }).ranks!
+  expect(
+    ['KR', 'us', '1009871', 'Atlantis', 'constructor', ''].map((place) => locations!.has(place)),
+  ).toEqual([true, true, true, false, false, false])
+})
+
 describe('volumes', () => {
   const key = { key: 'access', secret: searchadSecret, customer: ' 123\u200b4' }
   const searchad = () => open('naver_searchad', naverSearchadWire, key).volumes!

@@ -18,6 +18,10 @@ export function openDataForSeo(settings: SourceSettings): Source {
       name: settings.name,
       engines: ['google'],
       devices: ['desktop', 'mobile'],
+      locations: {
+        known: [...locationCodes.keys()],
+        has: (location) => locationCode(location) !== undefined,
+      },
       deepest: () => deepest,
       callsFor: () => 1,
       async readPage({ keyword, device, location, language, depth }) {
@@ -54,11 +58,33 @@ function escapeKeyword(keyword: string): string {
   return keyword.replaceAll('%', '%25').replaceAll('+', '%2B')
 }
 
-const locationCodes: Readonly<Record<string, number>> = { KR: 2410, US: 2840, JP: 2392, GB: 2826, DE: 2276 }
+// Countries are two thousand and their ISO 3166 number there.
+const locationCodes: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    AU: 2036,
+    BR: 2076,
+    CA: 2124,
+    DE: 2276,
+    ES: 2724,
+    FR: 2250,
+    GB: 2826,
+    HK: 2344,
+    ID: 2360,
+    IN: 2356,
+    IT: 2380,
+    JP: 2392,
+    KR: 2410,
+    SG: 2702,
+    TH: 2764,
+    TW: 2158,
+    US: 2840,
+    VN: 2704,
+  }),
+)
 
-/** A country by its letters, or the number that the source itself gives a place. */
-function locationCode(location: string): number {
-  return /^\d{4,9}$/.test(location) ? Number(location) : (locationCodes[location.toUpperCase()] ?? 2410)
+/** A country by its letters, or the number that the source itself gives a place. Undefined: it cannot be asked there. */
+function locationCode(location: string): number | undefined {
+  return /^\d{4,9}$/.test(location) ? Number(location) : locationCodes.get(location.toUpperCase())
 }
 
 type Task = { readonly kind: 'task'; readonly result: unknown; readonly isEmpty: boolean }

@@ -78,6 +78,8 @@ export type RankSource = {
   readonly engines: readonly string[]
   /** Absent: it knows no devices, and takes any name for one. */
   readonly devices?: readonly string[]
+  /** Absent: it takes any name for a place. `known` is only for telling. */
+  readonly locations?: { readonly known: readonly string[]; has(location: string): boolean }
   deepest(engine: string): number
   /** How many paid calls a check takes at most. */
   callsFor(engine: string, depth: number): number

@@ -89,7 +89,7 @@ export function requireBudget({ settings }: Source, isForAll: boolean): void {
 
 function requireAbility(ranks: RankSource, form: TrackerForm): void {
   const lacks = (
-    code: 'engine_not_supported' | 'device_not_supported',
+    code: 'engine_not_supported' | 'device_not_supported' | 'location_not_supported',
     path: string,
     known: readonly string[],
   ) =>
@@ -99,6 +99,9 @@ function requireAbility(ranks: RankSource, form: TrackerForm): void {
   if (!ranks.engines.includes(form.engine)) throw lacks('engine_not_supported', 'engine', ranks.engines)
   if (ranks.devices && !ranks.devices.includes(form.device))
     throw lacks('device_not_supported', 'device', ranks.devices)
+  // A place that the source does not know is never taken for another one: its ranks would be somebody else's.
+  if (ranks.locations && !ranks.locations.has(form.location))
+    throw lacks('location_not_supported', 'location', ranks.locations.known)
   const deepest = ranks.deepest(form.engine)
   if (form.depth <= deepest) return
   const message = `It reaches to ${deepest} results.`

@@ -109,6 +109,7 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
           'source_not_configured',
           'engine_not_supported',
           'device_not_supported',
+          'location_not_supported',
           'depth_not_supported',
         ),
         description:

@@ -8,12 +8,13 @@ import type pg from 'pg'
  */
 export function preparing(pool: pg.Pool): PostgresPool {
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>()
+  const nameOf = openNames()
   return {
     async connect() {
       const client = await pool.connect()
       const known = clients.get(client)
       if (known) return known
-      const made = preparingClient(client)
+      const made = preparingClient(client, nameOf)
       clients.set(client, made)
       return made
     },
@@ -21,7 +22,10 @@ export function preparing(pool: pg.Pool): PostgresPool {
   }
 }
 
-function preparingClient(client: pg.PoolClient): PostgresPoolClient {
+function preparingClient(
+  client: pg.PoolClient,
+  nameOf: (text: string) => string | undefined,
+): PostgresPoolClient {
   const query = (text: string, values: readonly unknown[]) => {
     const name = values.length > 0 ? nameOf(text) : undefined
     return client.query({ ...(name !== undefined && { name }), text, values: [...values] })
@@ -32,18 +36,20 @@ function preparingClient(client: pg.PoolClient): PostgresPoolClient {
 
 // Texts that never end (lists of every length) must not fill the memory of a process or of the database.
 const mostTexts = 1_000
-const names = new Map<string, string | undefined>()
 
 /**
  * The name is the text's hash, so that no name ever stands for another statement, and is given at the second use.
  * A statement that answers with "all columns" has none: a column added under a running process would break its plan.
  */
-function nameOf(text: string): string | undefined {
-  if (names.has(text)) {
-    const name = names.get(text) ?? createHash('sha256').update(text).digest('base64url').slice(0, 24)
-    names.set(text, name)
-    return name
+function openNames(): (text: string) => string | undefined {
+  const names = new Map<string, string | undefined>()
+  return (text) => {
+    if (names.has(text)) {
+      const name = names.get(text) ?? createHash('sha256').update(text).digest('base64url').slice(0, 24)
+      names.set(text, name)
+      return name
+    }
+    if (names.size < mostTexts && !/^\s*select \*|\.\*|returning \*/i.test(text)) names.set(text, undefined)
+    return undefined
   }
-  if (names.size < mostTexts && !/^\s*select \*|\.\*|returning \*/i.test(text)) names.set(text, undefined)
-  return undefined
 }
