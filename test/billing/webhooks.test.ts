@@ -120,6 +120,26 @@ describe('at the door', () => {
     expect((await send(large, sign(large))).status).toBe(413)
   })
 
+  test('stored or not, when the link to the database breaks under it nobody knows; sent again it counts once', async () => {
+    await world.query(`create function cut_link() returns trigger language plpgsql as $$
+      begin perform pg_terminate_backend(pg_backend_pid()); return new; end $$`)
+    await world.query(
+      'create trigger cut before insert on billing.webhook for each row execute function cut_link()',
+    )
+    const id = newEventId()
+    const lost = await send(body(), sign(body(), { id }))
+    await world.query('drop function cut_link() cascade')
+    expect([lost.status, lost.body.error.type]).toEqual([500, 'OutcomeUnknown'])
+    const [again, twice] = [
+      await send(body(), sign(body(), { id })),
+      await send(body(), sign(body(), { id })),
+    ]
+    expect([again.body.data, twice.body.data]).toEqual([
+      { received: true, duplicate: false },
+      { received: true, duplicate: true },
+    ])
+  })
+
   test('of twenty copies at once one is new, and it stays the only one for ever', async () => {
     const id = newEventId()
     const answers = await Promise.all(Array.from({ length: 20 }, () => send(body(), sign(body(), { id }))))

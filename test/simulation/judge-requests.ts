@@ -253,6 +253,11 @@ function isOutcomeUnknown(text: string): boolean {
   return JSON.parse(text).error?.type === 'OutcomeUnknown'
 }
 
+/** Its sender tries again in both cases, and the event's id makes sure that it counts once. */
+function saysDatabaseAway({ status, text }: { status: number; text: string }): boolean {
+  return status === 503 || (status === 500 && isOutcomeUnknown(text))
+}
+
 export function answersAreKnown({ allRequests, deliveries, outages }: Facts): string[] {
   const away = outages ? ['provider_unavailable', 'service_unavailable'] : ['provider_unavailable']
   const strange = allRequests.filter((entry) => {
@@ -269,7 +274,7 @@ export function answersAreKnown({ allRequests, deliveries, outages }: Facts): st
     ...strange.map(({ step, path, answer }) => `#${step} ${path}: ${answer!.status} ${answer!.text}`),
     ...deliveries
       .filter(({ answer, forged }) => answer && answer.status !== (forged ? 401 : 200))
-      .filter(({ answer }) => !(outages && answer!.status === 503))
-      .map(({ step, answer }) => `#${step} webhook: ${answer!.status}`),
+      .filter(({ answer }) => !(outages && saysDatabaseAway(answer!)))
+      .map(({ step, answer }) => `#${step} webhook: ${answer!.status} ${answer!.text}`),
   ]
 }
