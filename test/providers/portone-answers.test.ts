@@ -361,3 +361,13 @@ test.each([
     path: '/billing-keys/billing-key-1?storeId=store-1',
   })
 })
+
+test.each([
+  [404, { type: 'BILLING_KEY_NOT_FOUND' }, 'invalid'],
+  [502, { type: 'BILLING_KEY_NOT_FOUND' }, 'unknown'],
+  [409, { type: 'IDEMPOTENCY_OUTSTANDING_REQUEST' }, 'unknown'],
+  [429, { type: 'TOO_MANY' }, 'unknown'],
+])('reading a card, answered %i %j, is %s', async (status, body, kind) => {
+  script.will({ status, body })
+  expect(await provider.describe('billing-key-1')).toEqual({ kind })
+})

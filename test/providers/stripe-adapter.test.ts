@@ -139,6 +139,11 @@ describe('answers as they may come', () => {
   const charge = () => provider.charge(chargeOf('cus_planted:pm_planted', 'pay_scripted'))
   const error = (status: number, body: object) => () => ({ status, body: { error: body } })
   const invalid = { type: 'invalid_request_error', message: 'planted' }
+  const aRefund = {
+    key: 'ref_1',
+    payment: { reference: 'pay_scripted', providerId: 'pi_1' },
+    reason: 'planted',
+  }
 
   test.each([
     ['409', error(409, { type: 'idempotency_error', code: 'idempotency_key_in_use' }), 'unknown'],
@@ -182,6 +187,28 @@ describe('answers as they may come', () => {
     const outcome = await charge()
     expect(outcome.kind).toBe(kind)
     expect(JSON.stringify(outcome, (_k, v) => (typeof v === 'bigint' ? `${v}` : v))).not.toContain('planted')
+  })
+
+  describe.each([
+    ['lock_timeout', 'unknown'],
+    ['idempotency_key_in_use', 'unknown'],
+    ['rate_limit', 'not_sent'],
+    ['payment_method_provider_timeout', 'unknown'],
+    ['testmode_charges_only', 'credentials_refused'],
+  ])('%s says nothing of a card or request, whatever it comes with', (code, kind) => {
+    const types = ['invalid_request_error', 'idempotency_error', 'api_error', 'card_error']
+    const cases = [400, 402, 404, 409, 429].flatMap((status) => types.map((type) => [status, type] as const))
+
+    test.each(cases)('%i %s', async (status, type) => {
+      server.answer(error(status, { type, code }))
+      expect(await charge()).toEqual({ kind })
+      server.answer(error(status, { type, code, param: 'amount' }))
+      const refund = { ...aRefund, amount: won(1n), remaining: won(2n) }
+      expect(await provider.refund(refund)).toEqual({ kind })
+      server.answer(error(status, { type, code, param: 'payment_method' }))
+      expect(await provider.exchange('pm_planted', 'cus_planted')).toEqual({ kind })
+      expect(await provider.forget('cus_planted:pm_planted')).toEqual({ kind })
+    })
   })
 
   test('a reset is unknown, and nothing was sent twice', async () => {
@@ -242,13 +269,7 @@ describe('answers as they may come', () => {
     ['anything else', { code: 'something_new' }, 'unknown'],
   ])('a refund refused as %s is %#', async (_what, more, kind) => {
     server.answer(error(400, { ...invalid, ...more }))
-    const refund = {
-      key: 'ref_1',
-      payment: { reference: 'pay_scripted', providerId: 'pi_1' },
-      amount: won(1n),
-      remaining: won(2n),
-      reason: 'planted',
-    }
+    const refund = { ...aRefund, amount: won(1n), remaining: won(2n) }
     expect(await provider.refund(refund)).toEqual({ kind })
   })
 
@@ -268,7 +289,7 @@ describe('customers, authentication and cards over the simulator', () => {
     provider = stripeProvider({
       secretKey: 'sk_test_adapter',
       baseUrl: world.sandbox.url,
-      timeoutMs: 1_000,
+      timeoutMs: 5_000,
       webhookSecrets: ['whsec_of_the_endpoint_of_this_test'],
     })
     const { hostname, port } = new URL(world.sandbox.url)

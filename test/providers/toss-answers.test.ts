@@ -280,11 +280,24 @@ test('a listing asks in Korean time by whole seconds, and leaves out what lies o
 test('an exchange answered for another customer is no card', async () => {
   script.will({ status: 200, body: { billingKey, customerKey: 'somebody-else', card: null } })
   expect(await provider.exchange('ak', 'customer-1')).toEqual({ kind: 'unknown' })
-  script.will({ status: 400, body: { code: 'PROVIDER_ERROR' } })
-  expect(await provider.exchange('ak', 'customer-1')).toEqual({ kind: 'unknown' })
   script.will()
   expect(await provider.exchange('ak', 'not: a customer key')).toEqual({ kind: 'refused' })
   expect(script.sent).toEqual([])
+})
+
+test.each([
+  [400, 'PROVIDER_ERROR'],
+  [400, 'CARD_PROCESSING_ERROR'],
+  [400, 'COMMON_ERROR'],
+  [403, 'FAILED_CARD_COMPANY_RESPONSE'],
+  [400, 'FAILED_INTERNAL_SYSTEM_PROCESSING'],
+  [400, 'UNKNOWN_PAYMENT_ERROR'],
+  [403, 'NOT_AVAILABLE_BANK'],
+  [403, 'TOO_MANY_REQUESTS'],
+  [409, 'IDEMPOTENT_REQUEST_PROCESSING'],
+])('%i %s while a card is stored says nothing of the card', async (status, code) => {
+  script.will({ status, body: { code } })
+  expect(await provider.exchange('ak', 'customer-1')).toEqual({ kind: 'unknown' })
 })
 
 test('a hint names the payment, or none', () => {

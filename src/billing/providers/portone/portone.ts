@@ -305,7 +305,9 @@ function describeOutcome(answer: JsonAnswer): DescribeOutcome {
     if (status !== 'ISSUED') return { kind: 'invalid' }
     return { kind: 'valid', card: cardOf(methods?.find(({ card }) => card)?.card ?? {}) }
   }
-  return typeOf(answer) === 'BILLING_KEY_NOT_FOUND' ? { kind: 'invalid' } : { kind: 'unknown' }
+  // A gateway that fails may name anything.
+  const isMissing = isRefusal(answer) && typeOf(answer) === 'BILLING_KEY_NOT_FOUND'
+  return { kind: isMissing ? 'invalid' : 'unknown' }
 }
 
 const goneKeys: ReadonlySet<string> = new Set([

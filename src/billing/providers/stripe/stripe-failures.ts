@@ -21,6 +21,20 @@ export type Refused = {
   readonly isReplayed: boolean
 }
 
+/** What tells neither that a request was bad nor that a card was declined, whatever it comes with. */
+const codes: Readonly<Record<string, 'not_sent' | 'unknown' | 'credentials_refused'>> = {
+  // The limiter stands before everything else; a lock that was not had in time does not.
+  rate_limit: 'not_sent',
+  lock_timeout: 'unknown',
+  idempotency_key_in_use: 'unknown',
+  payment_method_provider_timeout: 'unknown',
+
+  api_key_expired: 'credentials_refused',
+  platform_api_key_expired: 'credentials_refused',
+  secret_key_required: 'credentials_refused',
+  testmode_charges_only: 'credentials_refused',
+}
+
 export function failureOf(error: unknown): Failure {
   if (!(error instanceof Stripe.errors.StripeError)) return { kind: 'unknown' }
   if (error.detail instanceof NotSent) return { kind: 'not_sent' }
@@ -29,10 +43,10 @@ export function failureOf(error: unknown): Failure {
   if (status === undefined || status < 400 || status >= 500) return { kind: 'unknown' }
   const type = typeof error.rawType === 'string' ? error.rawType : undefined
   if (type === undefined) return { kind: 'unknown' }
+  // Some codes come under several statuses and types, so that they are asked first.
+  if (code !== undefined && Object.hasOwn(codes, code)) return { kind: codes[code]! }
   if (status === 401 || status === 403) return { kind: 'credentials_refused' }
-  if (status === 409) return { kind: 'unknown' }
-  // The limiter stands before everything else; a lock that was not had in time does not.
-  if (status === 429) return { kind: code === 'rate_limit' ? 'not_sent' : 'unknown' }
+  if (status === 409 || status === 429) return { kind: 'unknown' }
   if (type === 'idempotency_error') return { kind: 'key_used_otherwise' }
   return {
     kind: 'refused',

@@ -35,7 +35,7 @@ export function tossDecline(code: string): DeclineCode | undefined {
   return Object.hasOwn(declines, code) ? declines[code] : undefined
 }
 
-/** Nothing says what came of the approval; on a payment that is recorded as failed they are its reason. */
+/** Nothing says what came of the request; on a payment that is recorded as failed they are its reason. */
 const faults: ReadonlySet<string> = new Set([
   'PROVIDER_ERROR',
   'CARD_PROCESSING_ERROR',
@@ -46,6 +46,11 @@ const faults: ReadonlySet<string> = new Set([
   'FAILED_PAYMENT_INTERNAL_SYSTEM_PROCESSING',
   'UNKNOWN_PAYMENT_ERROR',
 ])
+
+/** Whether this is a fault of Toss or of a card company, under whatever status: the same may pass another time. */
+export function isTossFault(code: string): boolean {
+  return faults.has(code)
+}
 
 /** Why a payment failed that the provider itself records as failed. */
 export function tossFailure(code: string | null): DeclineCode {

@@ -19,7 +19,7 @@ import type {
   WebhookHint,
 } from '../port.ts'
 import { customerKeyPattern, packBillingKey, unpackBillingKey } from './toss-billing-key.ts'
-import { tossBadBillingKeys, tossDecline } from './toss-declines.ts'
+import { isTossFault, tossBadBillingKeys, tossDecline } from './toss-declines.ts'
 import { cardOf, isPayment, paymentOf } from './toss-payment.ts'
 
 export type TossProviderOptions = {
@@ -311,10 +311,11 @@ const isBilling = Compile(
 
 // No money is at stake: whatever is refused clearly cannot become a card.
 const passing: ReadonlySet<string> = new Set([
-  'PROVIDER_ERROR',
-  'CARD_PROCESSING_ERROR',
   'IDEMPOTENT_REQUEST_PROCESSING',
   'FORBIDDEN_CONSECUTIVE_REQUEST',
+  'NOT_AVAILABLE_PAYMENT',
+  'NOT_AVAILABLE_BANK',
+  'TOO_MANY_REQUESTS',
 ])
 
 function exchangeOutcome(customerKey: string, answer: JsonAnswer): ExchangeOutcome {
@@ -327,7 +328,7 @@ function exchangeOutcome(customerKey: string, answer: JsonAnswer): ExchangeOutco
   }
   if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
   const code = refusalOf(answer)
-  const isClear = code !== undefined && answer.status !== 429 && !passing.has(code)
+  const isClear = code !== undefined && answer.status !== 429 && !isTossFault(code) && !passing.has(code)
   return { kind: isClear ? 'refused' : 'unknown' }
 }
 
