@@ -7,7 +7,15 @@ import { isLoopback } from './platform/loopback.ts'
 import { parseCron } from './platform/queue/cron.ts'
 import { isZone } from './platform/time.ts'
 import type { VaultKey } from './platform/vault/vault.ts'
-import { readSources, sourceKeyNames } from './source-settings.ts'
+import { type Environment, openReader } from './settings/environment.ts'
+import {
+  type ProviderSettings,
+  providerKeysIn,
+  providerNames,
+  readProviders,
+} from './settings/provider-settings.ts'
+import { readSeller, type SellerSettings } from './settings/seller-settings.ts'
+import { readSources } from './settings/source-settings.ts'
 
 export type Config = {
   readonly mode: 'sandbox' | 'live'
@@ -53,34 +61,11 @@ export type Config = {
   /** `stopped`: a start of the service stops charging, as a restored database needs it. */
   readonly charging: 'on' | 'stopped'
   readonly schedule: { readonly training: string; readonly prediction: string; readonly aggregation: string }
-  readonly seller: {
-    readonly name: string
-    readonly address: string | null
-    readonly registration: string | null
-    readonly taxId: string | null
-    /** The picture itself. */
-    readonly logo: Buffer | null
-  }
+  readonly seller: SellerSettings
   readonly invoiceLanguage: 'en' | 'ko'
   readonly logLevel: (typeof logLevels)[number]
 }
 
-/** How one provider is reached. */
-export type ProviderSettings = {
-  readonly name: ProviderName
-  readonly secretKey: string | undefined
-  /** Its origin; absent: the provider's own. */
-  readonly baseUrl: string | undefined
-  /** Newest first. Of the sandbox, empty: made and kept in the data dir. */
-  readonly webhookSecrets: readonly string[]
-  /** PortOne's. */
-  readonly storeId: string | undefined
-  readonly channelKey: string | undefined
-}
-
-export type ProviderName = (typeof providerNames)[number]
-
-const providerNames = ['sandbox', 'stripe', 'toss', 'portone'] as const
 const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const
 
 /** Every problem of the environment at once, so that an operator mends them in one go. */
@@ -96,8 +81,6 @@ export class ConfigError extends Error {
   }
 }
 
-type Environment = Record<string, string | undefined>
-
 /** Reads the process environment, completed by a `.env` file in the working folder if there is one. */
 export function loadConfig(environment: Environment = process.env, folder = process.cwd()): Config {
   const file = resolve(folder, '.env')
@@ -110,11 +93,11 @@ export function loadConfig(environment: Environment = process.env, folder = proc
 /** Turns an environment into the one frozen configuration, or refuses it with all of its problems. */
 export function readConfig(environment: Environment): Config {
   const problems: string[] = []
-  const read = reader(environment, problems)
+  const read = openReader(environment, problems)
 
   const mode = read.oneOf('MODE', ['sandbox', 'live'] as const, 'sandbox')
   const providerName = read.oneOf('PAYMENT_PROVIDER', providerNames, 'sandbox')
-  const { named, others } = readProviders(read, providerName, mode, problems)
+  const { named, others } = readProviders(read, providerName, mode === 'live', problems)
   const config: Config = {
     mode,
     host: read.text('HOST') ?? '127.0.0.1',
@@ -168,25 +151,10 @@ export function readConfig(environment: Environment): Config {
       prediction: read.checked('SCHEDULE_PREDICTION', isCron, cronForm) ?? '30 4 * * *',
       aggregation: read.checked('SCHEDULE_AGGREGATION', isCron, cronForm) ?? '30 0 * * *',
     },
-    seller: {
-      name: read.checked('SELLER_NAME', isLine, 'one line of at most 200 characters') ?? 'Rankledger Sandbox',
-      address:
-        read
-          .checked(
-            'SELLER_ADDRESS',
-            (text) => text.length <= 600,
-            'at most 600 characters; \\n begins a new line',
-          )
-          ?.replaceAll('\\n', '\n') ?? null,
-      registration: read.checked('SELLER_REGISTRATION', isLine, 'one line of at most 200 characters') ?? null,
-      taxId: read.checked('SELLER_TAX_ID', isLine, 'one line of at most 200 characters') ?? null,
-      logo: readLogo(read.text('SELLER_LOGO'), problems),
-    },
+    seller: readSeller(read, mode === 'live', problems),
     invoiceLanguage: read.oneOf('INVOICE_LANGUAGE', ['en', 'ko'] as const, 'en'),
     logLevel: read.oneOf('LOG_LEVEL', logLevels, 'info'),
   }
-  if (mode === 'live' && read.text('SELLER_NAME') === undefined)
-    problems.push('SELLER_NAME is required with MODE=live: it stands on every invoice.')
   problems.push(...unsafe(config))
   if (problems.length > 0) throw new ConfigError(problems)
   return Object.freeze(config)
@@ -244,179 +212,6 @@ function unencrypted(config: Config): string[] {
   })
 }
 
-/** The names under which each provider's settings stand in the environment. Those of the sandbox are the general ones. */
-const ownNames: Readonly<Record<ProviderName, Partial<Record<Setting, string>>>> = {
-  sandbox: {},
-  stripe: {
-    secretKey: 'STRIPE_SECRET_KEY',
-    webhookSecrets: 'STRIPE_WEBHOOK_SECRETS',
-    baseUrl: 'STRIPE_BASE_URL',
-  },
-  toss: { secretKey: 'TOSS_SECRET_KEY', baseUrl: 'TOSS_BASE_URL' },
-  portone: {
-    secretKey: 'PORTONE_API_SECRET',
-    webhookSecrets: 'PORTONE_WEBHOOK_SECRETS',
-    baseUrl: 'PORTONE_BASE_URL',
-    storeId: 'PORTONE_STORE_ID',
-    channelKey: 'PORTONE_CHANNEL_KEY',
-  },
-}
-
-type Setting = Exclude<keyof ProviderSettings, 'name'>
-
-const generalNames = {
-  secretKey: 'PROVIDER_SECRET_KEY',
-  webhookSecrets: 'WEBHOOK_SECRETS',
-  baseUrl: 'PROVIDER_BASE_URL',
-} as const satisfies Partial<Record<Setting, string>>
-
-/**
- * The general names speak of the provider that is named, and its own names win over them. Others count once their key is
- * set. What is wrong with a variable is said of every one that is given, used or not.
- */
-function readProviders(
-  read: Reader,
-  name: ProviderName,
-  mode: Config['mode'],
-  problems: string[],
-): { named: ProviderSettings; others: ProviderSettings[] } {
-  const isLive = mode === 'live'
-  const origin = (variable: string) => readOrigin(read, variable, isLive)
-  const secrets = (variable: string) => readWebhookSecrets(read, variable, isLive, problems)
-  const general = {
-    secretKey: readKey(read, generalNames.secretKey, name, isLive, problems),
-    webhookSecrets: secrets(generalNames.webhookSecrets),
-    baseUrl: origin(generalNames.baseUrl),
-  }
-  const settings = providerNames.map((one): ProviderSettings => {
-    const own = ownNames[one]
-    const key = own.secretKey && readKey(read, own.secretKey, one, isLive, problems)
-    const ownSecrets = own.webhookSecrets ? secrets(own.webhookSecrets) : []
-    const ownUrl = own.baseUrl && origin(own.baseUrl)
-    const isNamed = one === name
-    return {
-      name: one,
-      secretKey: key ?? (isNamed ? general.secretKey : undefined),
-      webhookSecrets: ownSecrets.length === 0 && isNamed ? general.webhookSecrets : ownSecrets,
-      baseUrl: ownUrl ?? (isNamed ? general.baseUrl : undefined),
-      storeId: own.storeId && read.text(own.storeId),
-      channelKey: own.channelKey && read.text(own.channelKey),
-    }
-  })
-  const named = settings.find((one) => one.name === name)!
-  const isGiven = (variable: string | undefined) =>
-    variable !== undefined && read.text(variable) !== undefined
-  if (name !== 'sandbox' && !isGiven(ownNames[name].secretKey) && !isGiven(generalNames.secretKey))
-    problems.push(
-      `PROVIDER_SECRET_KEY is required with PAYMENT_PROVIDER=${name}; ${ownNames[name].secretKey} does as well.`,
-    )
-  return { named, others: settings.filter((one) => one !== named && one.secretKey !== undefined) }
-}
-
-const keyForms: Readonly<Record<ProviderName, { form: RegExp; sentence: string } | undefined>> = {
-  sandbox: undefined,
-  stripe: { form: /^(?:sk|rk)_(?:live|test)_\w+$/, sentence: 'begins with sk_ or rk_' },
-  toss: {
-    form: /^(?:live|test)_g?sk_\w+$/,
-    sentence: 'begins with live_sk_, live_gsk_, test_sk_ or test_gsk_',
-  },
-  portone: { form: /^[\x21-\x7e]+$/, sentence: 'has no spaces' },
-}
-
-/** Says what is wrong with a key without repeating it. */
-function readKey(
-  read: Reader,
-  variable: string,
-  provider: ProviderName,
-  isLive: boolean,
-  problems: string[],
-): string | undefined {
-  const key = read.text(variable)
-  if (key === undefined) return undefined
-  const expected = keyForms[provider]
-  if (isLiveKey(key) && !isLive) problems.push(`${variable} is a live key; use it with MODE=live only.`)
-  else if (isTestKey(key) && isLive) problems.push(`${variable} is a test key; MODE=live needs the live one.`)
-  else if (expected && !expected.form.test(key))
-    problems.push(`${variable} is no secret key of ${provider}, which ${expected.sentence}.`)
-  return key
-}
-
-function readOrigin(read: Reader, variable: string, isLive: boolean): string | undefined {
-  const accepts = (text: string) => {
-    if (!URL.canParse(text)) return false
-    const { protocol, pathname, search, hash, username } = new URL(text)
-    const isOrigin = pathname === '/' && search === '' && hash === '' && username === ''
-    return isOrigin && (protocol === 'https:' || (protocol === 'http:' && !isLive))
-  }
-  const form = isLive
-    ? 'an https:// origin with MODE=live, such as https://api.example.com'
-    : 'an origin such as https://api.example.com or http://127.0.0.1:9000, without a path'
-  return read.checked(variable, accepts, form)
-}
-
-const shortestSecret = 24
-
-function readWebhookSecrets(read: Reader, variable: string, isLive: boolean, problems: string[]): string[] {
-  const secrets = read.list(variable)
-  if (isLive && secrets.some((secret) => secret.length < shortestSecret))
-    problems.push(
-      `${variable} holds a secret of fewer than ${shortestSecret} characters; MODE=live needs longer ones.`,
-    )
-  return secrets
-}
-
-function isLiveKey(key: string | undefined): boolean {
-  return key !== undefined && /^(?:(?:sk|rk)_live_|live_g?sk_)/.test(key)
-}
-
-function isTestKey(key: string): boolean {
-  return /^(?:(?:sk|rk)_test_|test_g?sk_)/.test(key)
-}
-
-/** A file in the working folder is copied, committed and backed up; what can take money does not belong there. */
-function providerKeysIn(file: Environment): string[] {
-  return Object.entries(file)
-    .filter(([name, value]) => (providerKeyNames.has(name) && value?.trim()) || isLiveKey(value?.trim()))
-    .map(
-      ([name]) =>
-        `${name} in .env is a provider key; those come from the environment only, so remove it from the file.`,
-    )
-}
-
-const providerKeyNames = new Set([
-  'PROVIDER_SECRET_KEY',
-  'STRIPE_SECRET_KEY',
-  'TOSS_SECRET_KEY',
-  'PORTONE_API_SECRET',
-  'STRIPE_WEBHOOK_SECRETS',
-  'PORTONE_WEBHOOK_SECRETS',
-  ...sourceKeyNames,
-])
-
-function isLine(text: string): boolean {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what a line must not hold
-  return text.length <= 200 && !/[\u0000-\u001f\u007f]/.test(text)
-}
-
-const largestLogo = 512 * 1024
-
-function readLogo(file: string | undefined, problems: string[]): Buffer | null {
-  if (file === undefined) return null
-  let content: Buffer
-  try {
-    content = readFileSync(file)
-  } catch (error) {
-    problems.push(`SELLER_LOGO cannot be read (${(error as NodeJS.ErrnoException).code}).`)
-    return null
-  }
-  const isPicture =
-    content.subarray(0, 4).toString('hex') === '89504e47' ||
-    content.subarray(0, 3).toString('hex') === 'ffd8ff'
-  if (isPicture && content.length <= largestLogo) return content
-  problems.push('SELLER_LOGO must be a PNG or JPEG file of at most 512 KiB.')
-  return null
-}
-
 const cronForm = 'five cron fields such as "30 3 * * *"'
 
 function isCron(text: string): boolean {
@@ -444,48 +239,4 @@ function readDunningDays(text: string | undefined, problems: string[]): number[]
   )
   if (!rising) problems.push('DUNNING_DAYS must be rising whole days such as 1,3,5,7.')
   return days
-}
-
-type Reader = ReturnType<typeof reader>
-
-function reader(environment: Environment, problems: string[]) {
-  const text = (name: string): string | undefined => environment[name]?.trim() || undefined
-
-  const checked = (name: string, accepts: (text: string) => boolean, form: string): string | undefined => {
-    const value = text(name)
-    if (value === undefined || accepts(value)) return value
-    problems.push(`${name} must be ${form}.`)
-    return undefined
-  }
-
-  return {
-    text,
-    checked,
-    integer(name: string, fallback: number, least: number, most: number): number {
-      const value = Number(text(name) ?? fallback)
-      if (Number.isInteger(value) && value >= least && value <= most) return value
-      problems.push(`${name} must be a whole number from ${least} to ${most}.`)
-      return fallback
-    },
-    optionalInteger(name: string, least: number, most: number): number | undefined {
-      return text(name) === undefined ? undefined : this.integer(name, least, least, most)
-    },
-    oneOf<const T extends readonly string[]>(name: string, values: T, fallback: T[number]): T[number] {
-      return checked(name, (value) => values.includes(value), `one of ${values.join(', ')}`) ?? fallback
-    },
-    url(name: string, protocols: readonly string[]): string | undefined {
-      const accepts = (value: string) => URL.canParse(value) && protocols.includes(new URL(value).protocol)
-      return checked(
-        name,
-        accepts,
-        `a URL that begins with ${protocols.map((one) => `${one}//`).join(' or ')}`,
-      )
-    },
-    list(name: string): string[] {
-      return (text(name) ?? '')
-        .split(',')
-        .map((item) => item.trim())
-        .filter((item) => item !== '')
-    },
-  }
 }

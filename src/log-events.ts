@@ -26,5 +26,6 @@ export const logEvents = {
   'worker.jobs-freed': { count: 'int' },
   'alarm.raised': { kind: 'text', subject: 'id' },
   'sandbox.failed': { error: 'error' },
+  'demo.failed': { error: 'error' },
   'sweep.failed': { sweep: 'text', error: 'error' },
 } as const satisfies EventSpec

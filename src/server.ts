@@ -6,18 +6,20 @@ import Type from 'typebox'
 import type { App } from './app.ts'
 import { batchRoutes } from './batch/routes.ts'
 import { billingRoutes } from './billing/routes.ts'
-import { clockRoutes } from './clock-routes.ts'
-import { consoleRoutes } from './console-routes.ts'
-import { demoRoutes } from './demo-routes.ts'
-import { installationRoutes } from './installation-routes.ts'
+import { demoRoutes } from './demo/demo-routes.ts'
+import { auditRoutes } from './installation/audit-routes.ts'
+import { clockRoutes } from './installation/clock-routes.ts'
+import { consoleRoutes } from './installation/console-routes.ts'
+import { jobRoutes } from './installation/job-routes.ts'
+import { sandboxRoutes } from './installation/sandbox-routes.ts'
+import { sessionRoutes } from './installation/session-routes.ts'
+import { tokenRoutes } from './installation/token-routes.ts'
+import { measure } from './installation/vitals.ts'
 import { describeRoute, type Example, shareParts } from './platform/http/api-document.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
 import { isLoopback } from './platform/loopback.ts'
 import { release } from './platform/release.ts'
-import { sandboxRoutes } from './sandbox-routes.ts'
-import { sessionRoutes } from './session-routes.ts'
-import { measure } from './vitals.ts'
 
 /** Builds the whole API on an app: both areas, health, metrics and docs. It does not listen yet. */
 export async function buildServer(app: App, readiness: Readiness): Promise<Http> {
@@ -50,7 +52,9 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
   healthRoutes(http, app, readiness)
   sessionRoutes(http, app)
   consoleRoutes(http)
-  installationRoutes(http, app)
+  tokenRoutes(http, app)
+  auditRoutes(http, app)
+  jobRoutes(http, app)
   batchRoutes(http, app.batch)
   await http.register(async (scope: Http) => {
     // A client that moved the clock through one process must see it moved in all of them. Notifications are stored by

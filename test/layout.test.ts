@@ -101,6 +101,12 @@ test('areas, sandbox and platform keep to themselves', () => {
   ).toEqual([])
 })
 
+test('commands are a door: nothing but the executable imports them', () => {
+  const outside = (path: string) => path !== 'main.ts' && !path.startsWith('cli/')
+  expect(sources.filter(({ path }) => path.startsWith('cli/')).length).toBeGreaterThan(20)
+  expect(broken((from, to) => outside(from) && to.startsWith('cli/'))).toEqual([])
+})
+
 test('no file names the Postgres schema of another area', () => {
   const foreign = sources
     .filter(({ path }) => path.includes('/'))

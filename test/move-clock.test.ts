@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { beginMove, isMoving, moveClock } from '../src/move-clock.ts'
+import { beginMove, isMoving, moveClock } from '../src/installation/move-clock.ts'
 import { openProviderWorld } from './sandbox/open-provider.ts'
 import { openWorld, type World } from './world.ts'
 

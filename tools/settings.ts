@@ -1,5 +1,5 @@
 import { ConfigError, readConfig } from '../src/config.ts'
-import { credentialsOf } from '../src/source-settings.ts'
+import { credentialsOf } from '../src/settings/source-settings.ts'
 
 /** What docs/settings.md says of one variable of the environment. Names and accepted forms come from config.ts itself. */
 export type Setting = {

@@ -1,6 +1,6 @@
 import type { History } from '../src/batch/dataset/history.ts'
 import { dayOrdinal } from '../src/batch/dataset/history.ts'
-import { simulateRanks } from '../src/cli/demo-batch.ts'
+import { simulateRanks } from '../src/demo/demo-batch.ts'
 
 const keywordsPerSite = 250
 const lastDay = '2026-09-30'

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, loadConfig } from '../config.ts'
-import { type ApiClient, openApiClient } from './api-client.ts'
+import { type ApiClient, DemoFailed, openApiClient } from '../demo/api-client.ts'
+import { demoBatch } from '../demo/demo-batch.ts'
+import { demoBilling, demoSteps } from '../demo/demo-billing.ts'
 import { type Command, CommandFailed, parseOnlyFlags, print, printJson, withFoundation } from './command.ts'
-import { demoBatch } from './demo-batch.ts'
-import { demoBilling, demoSteps } from './demo-billing.ts'
 import { openProgress } from './progress.ts'
 
 export const demo: Command = {
@@ -26,13 +26,17 @@ Without either, both. Sandbox mode only.`,
     if (config.mode === 'live')
       throw new CommandFailed('The demo makes up customers and moves the clock; it refuses MODE=live.')
     const both = !values.billing && !values.batch
-    const billing = values.billing || both ? await billingYear(config) : undefined
+    const billing = values.billing || both ? await billingYear(config).catch(explain) : undefined
     if (!values.json) for (const line of billing ?? []) print(line)
     const batch = values.batch || both ? await batchHistory() : undefined
     if (values.json) printJson({ ...(billing && { billing }), ...(batch && { batch }) })
     else if (batch) tellBatch(batch)
     return 0
   },
+}
+
+function explain(error: unknown): never {
+  throw error instanceof DemoFailed ? new CommandFailed(error.message) : error
 }
 
 async function billingYear(config: Config): Promise<string[]> {

@@ -1,5 +1,5 @@
 import { loadConfig } from '../config.ts'
-import { openOperationsServer } from '../operations-server.ts'
+import { openOperationsServer } from '../installation/operations-server.ts'
 import { openReadiness } from '../platform/http/readiness.ts'
 import { watchProcess } from '../platform/metrics.ts'
 import { release } from '../platform/release.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { demoBatch } from '../../src/cli/demo-batch.ts'
+import { demoBatch } from '../../src/demo/demo-batch.ts'
 import { openWorld, type World } from '../world.ts'
 import { trigger } from './batch-story.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { demo } from '../../src/cli/demo.ts'
-import { demoCustomers } from '../../src/cli/demo-customers.ts'
+import { demoCustomers } from '../../src/demo/demo-customers.ts'
 import { openWorld } from '../world.ts'
 import { runCommand } from './run-command.ts'
 

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { consoleRoutes } from '../../src/console-routes.ts'
+import { consoleRoutes } from '../../src/installation/console-routes.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'rankledger-console-'))

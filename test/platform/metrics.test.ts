@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openOperationsServer } from '../../src/operations-server.ts'
+import { openOperationsServer } from '../../src/installation/operations-server.ts'
 import { openReadiness } from '../../src/platform/http/readiness.ts'
 import { watchProcess } from '../../src/platform/metrics.ts'
 import { openWorld, type World } from '../world.ts'

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { sandboxRoutes } from '../../src/installation/sandbox-routes.ts'
 import { openAccess, type Scope, scopes } from '../../src/platform/access/access.ts'
 import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
 import { newToken } from '../../src/platform/access/token.ts'
 import { insertToken } from '../../src/platform/access/token-rows.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
-import { sandboxRoutes } from '../../src/sandbox-routes.ts'
 import { openProviderWorld, type ProviderWorld } from './open-provider.ts'
 
 let world: ProviderWorld

@@ -116,3 +116,8 @@ function schemaAt(schema: TSchema, error: TLocalizedValidationError): unknown {
 function names(value: unknown): string[] {
   return Array.isArray(value) ? value.map(String) : []
 }
+
+/** One field that has the right form and still cannot be taken. */
+export function invalidField(path: string, message: string): Refusal {
+  return refuse('validation_failed', { details: [{ path, code: 'invalid', message }] })
+}

@@ -1,11 +1,11 @@
-import type { App } from './app.ts'
-import { overdueSeconds } from './billing/due.ts'
-import { measureUnmatched } from './billing/refunds/unmatched-rows.ts'
-import { countSweepFailures } from './billing/sweep-failures.ts'
-import { readVitals } from './billing/vitals.ts'
-import { countAlarms } from './platform/alarm.ts'
-import { openDb } from './platform/database/db.ts'
-import { queueVitals } from './platform/queue/queue.ts'
+import type { App } from '../app.ts'
+import { overdueSeconds } from '../billing/due.ts'
+import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
+import { countSweepFailures } from '../billing/sweep-failures.ts'
+import { readVitals } from '../billing/vitals.ts'
+import { countAlarms } from '../platform/alarm.ts'
+import { openDb } from '../platform/database/db.ts'
+import { queueVitals } from '../platform/queue/queue.ts'
 
 const underWay = new WeakMap<App, Promise<void>>()
 

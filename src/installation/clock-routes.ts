@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import Type from 'typebox'
-import type { App } from './app.ts'
+import type { App } from '../app.ts'
+import { openFetchJson } from '../platform/fetch-json.ts'
+import { envelope, success } from '../platform/http/answers.ts'
+import type { Http } from '../platform/http/http.ts'
+import { isLoopback } from '../platform/loopback.ts'
+import { Refusal, refusalsOf } from '../platform/refusal.ts'
+import { addDuration, parseDuration, parseInstant, renderInstant } from '../platform/time.ts'
 import { beginMove, isMoving, type Moved, moveClock } from './move-clock.ts'
-import { openFetchJson } from './platform/fetch-json.ts'
-import { envelope, success } from './platform/http/answers.ts'
-import type { Http } from './platform/http/http.ts'
-import { isLoopback } from './platform/loopback.ts'
-import { Refusal, refusalsOf } from './platform/refusal.ts'
-import { addDuration, parseDuration, parseInstant, renderInstant } from './platform/time.ts'
 
 const refuse = refusalsOf({
   clock_backwards: ['malformed', 'Time only goes forward; name a later instant.'],

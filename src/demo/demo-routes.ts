@@ -1,11 +1,11 @@
 import Type from 'typebox'
-import type { App } from './app.ts'
-import type { Answer, ApiClient } from './cli/api-client.ts'
-import { demoBatch } from './cli/demo-batch.ts'
-import { demoBilling, demoSteps } from './cli/demo-billing.ts'
-import { envelope, success } from './platform/http/answers.ts'
-import type { Http } from './platform/http/http.ts'
-import { refusalsOf } from './platform/refusal.ts'
+import type { App } from '../app.ts'
+import { envelope, success } from '../platform/http/answers.ts'
+import type { Http } from '../platform/http/http.ts'
+import { refusalsOf } from '../platform/refusal.ts'
+import type { Answer, ApiClient } from './api-client.ts'
+import { demoBatch } from './demo-batch.ts'
+import { demoBilling, demoSteps } from './demo-billing.ts'
 
 const refuse = refusalsOf({
   demo_running: ['conflict', 'The demo is being made already; wait until it is there.'],
@@ -83,7 +83,7 @@ export function demoRoutes(http: Http, app: App): void {
       }
       progress = { status: 'running', part: parts[0]!, done: 0, of: 1, note: '' }
       make().catch((error: unknown) => {
-        app.log.warn('sandbox.failed', { error })
+        app.log.warn('demo.failed', { error })
         progress = { ...progress, status: 'failed' }
       })
       return reply.code(202).send(envelope(progress))

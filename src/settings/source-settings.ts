@@ -1,12 +1,6 @@
-import { type SourceName, type SourceSettings, sourceNames } from './batch/sources/port.ts'
-import { isLoopback } from './platform/loopback.ts'
-
-/** What reading them needs of the environment. */
-type Reader = {
-  text(name: string): string | undefined
-  checked(name: string, accepts: (text: string) => boolean, form: string): string | undefined
-  integer(name: string, fallback: number, least: number, most: number): number
-}
+import { type SourceName, type SourceSettings, sourceNames } from '../batch/sources/port.ts'
+import { isLoopback } from '../platform/loopback.ts'
+import { isOrigin, type Reader } from './environment.ts'
 
 /** The variables that open each source, by the names its adapter gives them. All of them are needed. */
 export const credentialsOf: Readonly<Partial<Record<SourceName, Readonly<Record<string, string>>>>> = {
@@ -81,10 +75,3 @@ function rateOf(read: Reader, variable: string, fallback: number): number {
 }
 
 const originForm = 'an origin such as https://api.example.com (with MODE=live always https), without a path'
-
-function isOrigin(text: string, isLive: boolean): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, pathname, search, hash, username } = new URL(text)
-  const isBare = pathname === '/' && search === '' && hash === '' && username === ''
-  return isBare && (protocol === 'https:' || (protocol === 'http:' && !isLive))
-}

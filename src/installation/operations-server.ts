@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { App } from './app.ts'
-import type { Readiness } from './platform/http/readiness.ts'
+import type { App } from '../app.ts'
+import type { Readiness } from '../platform/http/readiness.ts'
 import { measure } from './vitals.ts'
 
 export type OperationsServer = { readonly port: number; close(): Promise<void> }

@@ -4,9 +4,9 @@ import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Http } from './platform/http/http.ts'
+import type { Http } from '../platform/http/http.ts'
 
-const builtConsole = fileURLToPath(new URL('../console/dist', import.meta.url))
+const builtConsole = fileURLToPath(new URL('../../console/dist', import.meta.url))
 
 /** Whether this installation carries the console. */
 export function hasConsole(folder = builtConsole): boolean {

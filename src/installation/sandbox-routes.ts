@@ -1,12 +1,12 @@
 import Type from 'typebox'
-import { openFetchJson } from './platform/fetch-json.ts'
-import { envelope, nullable, page, success } from './platform/http/answers.ts'
-import type { Http } from './platform/http/http.ts'
-import { pageQuery } from './platform/page.ts'
-import { refusalsOf } from './platform/refusal.ts'
-import { parseInstant, renderInstant } from './platform/time.ts'
-import { Dispute } from './sandbox/admin-routes.ts'
-import { Faults } from './sandbox/faults.ts'
+import { openFetchJson } from '../platform/fetch-json.ts'
+import { envelope, nullable, page, success } from '../platform/http/answers.ts'
+import type { Http } from '../platform/http/http.ts'
+import { pageQuery } from '../platform/page.ts'
+import { refusalsOf } from '../platform/refusal.ts'
+import { parseInstant, renderInstant } from '../platform/time.ts'
+import { Dispute } from '../sandbox/admin-routes.ts'
+import { Faults } from '../sandbox/faults.ts'
 
 const Payment = Type.Object(
   {

@@ -1,5 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CommandFailed } from './command.ts'
+
+/** The demo cannot go on, and one sentence says why. */
+export class DemoFailed extends Error {
+  override name = 'DemoFailed'
+}
 
 /** The service as any client sees it: its address and a token. */
 export type ApiClient = {
@@ -23,7 +27,7 @@ export function openApiClient(url: string, token: string): ApiClient {
         ...(body !== undefined && { body: JSON.stringify(body) }),
       }).catch(() => undefined)
       if (!answer) {
-        throw new CommandFailed(
+        throw new DemoFailed(
           `No service answers at ${url}. Start one in another terminal with \`npm start\`, then run this again; HOST and PORT tell where it listens.`,
         )
       }

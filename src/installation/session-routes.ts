@@ -1,19 +1,19 @@
 import Type from 'typebox'
-import type { App } from './app.ts'
-import { cookieLine, isCrossSite, isSession, newSession, sessionOf } from './platform/access/session.ts'
+import type { App } from '../app.ts'
+import { cookieLine, isCrossSite, isSession, newSession, sessionOf } from '../platform/access/session.ts'
 import {
   deleteSession,
   findSessionEnd,
   insertSession,
   takeSignInCode,
-} from './platform/access/session-rows.ts'
-import { findToken } from './platform/access/token-rows.ts'
-import { envelope, nullable, success } from './platform/http/answers.ts'
-import type { Http } from './platform/http/http.ts'
-import { isLoopback } from './platform/loopback.ts'
-import { Refusal, refuse } from './platform/refusal.ts'
-import { release } from './platform/release.ts'
-import { renderInstant } from './platform/time.ts'
+} from '../platform/access/session-rows.ts'
+import { findToken } from '../platform/access/token-rows.ts'
+import { envelope, nullable, success } from '../platform/http/answers.ts'
+import type { Http } from '../platform/http/http.ts'
+import { isLoopback } from '../platform/loopback.ts'
+import { Refusal, refuse } from '../platform/refusal.ts'
+import { release } from '../platform/release.ts'
+import { renderInstant } from '../platform/time.ts'
 
 const Session = Type.Object(
   {

@@ -1,6 +1,6 @@
-import type { App } from './app.ts'
-import * as batch from './batch/due.ts'
-import * as billing from './billing/due.ts'
+import type { App } from '../app.ts'
+import * as batch from '../batch/due.ts'
+import * as billing from '../billing/due.ts'
 
 export type Moved = { done: Record<string, number>; unsettled: number }
 

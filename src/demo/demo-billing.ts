@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Currency, formatMoney } from '../billing/money.ts'
-import type { Answer, ApiClient } from './api-client.ts'
-import { CommandFailed } from './command.ts'
+import { type Answer, type ApiClient, DemoFailed } from './api-client.ts'
 import { type Customer, type Deed, demoCustomers } from './demo-customers.ts'
 
 export const demoSteps = 73
@@ -87,7 +86,7 @@ async function act(client: ApiClient, { accountId, name, timezone }: Customer, d
 
 function expect(answer: Answer, statuses: readonly number[]): void {
   if (statuses.includes(answer.status)) return
-  throw new CommandFailed(
+  throw new DemoFailed(
     `The service answered ${answer.status} (${answer.code ?? 'no code'}), which the demo did not expect.`,
   )
 }
@@ -104,7 +103,7 @@ async function advance(client: ApiClient, duration: string): Promise<void> {
     const moved = await client.post('/api/sandbox/clock', { advance_by: duration })
     expect(moved, [200, 202, 409])
     if (moved.code === 'clock_fixed')
-      throw new CommandFailed('This service cannot move its clock; see PROVIDER_BASE_URL.')
+      throw new DemoFailed('This service cannot move its clock; see PROVIDER_BASE_URL.')
     while ((await client.get('/api/sandbox/clock')).data.moving) await sleep(500)
     if (moved.status !== 409) return
   }
