@@ -18,6 +18,8 @@ export const kinds = [
   'card_code',
   'billing_key',
   'provider_key',
+  'api_secret',
+  'client_secret',
   'token',
   'webhook_secret',
   'vault_key',
@@ -35,6 +37,7 @@ export type Kind = (typeof kinds)[number]
 export const heldKinds: ReadonlySet<Kind> = new Set([
   'billing_key',
   'provider_key',
+  'api_secret',
   'token',
   'webhook_secret',
   'vault_key',
@@ -91,6 +94,13 @@ const keysOf: Record<Kind, readonly string[]> = {
   card_code: ['cvc', 'cardCvc', 'cvv', 'CVV2', 'security_code', '보안코드'],
   billing_key: ['billing_key', 'billingKey', 'customer_key', 'x-billing-key'],
   provider_key: ['provider_secret_key', 'PROVIDER_SECRET_KEY', 'api_key', 'authorization', 'Authorization'],
+  api_secret: ['PORTONE_API_SECRET', 'apiSecret', 'api_secret', 'authorization', 'Authorization'],
+  client_secret: [
+    'client_secret',
+    'clientSecret',
+    'next_action_client_secret',
+    'payment_intent_client_secret',
+  ],
   token: ['token', 'access_token', 'accessToken', 'authorization', 'BOOTSTRAP_TOKEN'],
   webhook_secret: ['webhook_secret', 'WEBHOOK_SECRETS', 'secret', 'client_secret'],
   vault_key: ['vault_key', 'VAULT_KEYS', 'vaultKey', 'encryption_key'],
@@ -112,7 +122,12 @@ function make(kind: Kind, random: Random): string {
     case 'billing_key':
       return billingKey(random)
     case 'provider_key':
-      return pick(random, ['sk_live_', 'sk_test_', 'test_sk_', 'live_sk_', 'live_gsk_']) + letters(random, 24)
+      return pick(random, providerPrefixes) + letters(random, pick(random, [24, 32, 99]))
+    case 'api_secret':
+      // PortOne's have no beginning of their own, only their length.
+      return letters(random, pick(random, [48, 64, 80]))
+    case 'client_secret':
+      return `${pick(random, ['pi_3', 'seti_1'])}${letters(random, 23)}_secret_${letters(random, 25)}`
     case 'token':
       return pick(random, ['rl_test_', 'rl_live_']) + letters(random, 44)
     case 'webhook_secret':
@@ -136,6 +151,11 @@ function make(kind: Kind, random: Random): string {
   }
 }
 
+const providerPrefixes = [
+  ...['sk_live_', 'sk_test_', 'rk_live_', 'rk_test_'],
+  ...['live_sk_', 'test_sk_', 'live_gsk_', 'test_gsk_'],
+]
+
 function tracesOf(kind: Kind, value: string): readonly string[] {
   switch (kind) {
     case 'pem':
@@ -147,8 +167,14 @@ function tracesOf(kind: Kind, value: string): readonly string[] {
     case 'email':
       return [value, value.split('@')[0]!]
     case 'token':
-    case 'provider_key':
       return [value, value.slice(8)]
+    case 'provider_key':
+      // Also what follows the beginning, and any end of it that is long enough to matter.
+      return [value, value.slice(value.lastIndexOf('_') + 1), value.slice(-16)]
+    case 'api_secret':
+      return [value, value.slice(0, 24), value.slice(-24)]
+    case 'client_secret':
+      return [value, value.slice(value.lastIndexOf('_') + 1)]
     default:
       return [value]
   }
@@ -168,6 +194,8 @@ function phraseOf(kind: Kind, spelled: string, random: Random): string {
       return `postgres://app:${spelled}@db.internal/app`
     case 'vault_key':
       return pick(random, ['', 'key ', 'VAULT_KEYS=']) + spelled
+    case 'api_secret':
+      return pick(random, ['', 'PortOne ', 'apiSecret=', 'Authorization: PortOne ']) + spelled
     case 'provider_key':
     case 'token':
       return pick(random, ['', 'Bearer ', 'token ']) + spelled
@@ -303,7 +331,9 @@ function luhn(number: string): number {
 }
 
 function billingKey(random: Random): string {
-  switch (Math.floor(random() * 5)) {
+  switch (Math.floor(random() * 6)) {
+    case 4:
+      return `cus_${letters(random, 14)}:pm_1${letters(random, 23)}`
     case 0:
       return `bk_test_${pick(random, ['ok', 'stolen', 'insufficient_funds', 'fails_on_renewal'])}`
     case 1:

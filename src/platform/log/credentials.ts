@@ -1,10 +1,11 @@
 import type { ByteSpan } from './decoded.ts'
 
-/** Finds keys, tokens, JWTs and PEM blocks by how they begin, and 32 random bytes in base64 by their length. */
+/** Finds keys, tokens, JWTs and PEM blocks by how they begin, and 32 random bytes or more by their length. */
 export function findCredentials(text: string, found: ByteSpan[]): void {
   findMatches(text, strongPrefix, found)
   findMatches(text, shortPrefix, found)
   findKeys32(text, found)
+  findLongKeys(text, found)
   findSchemes(text, found)
   findJwts(text, found)
   findPemBlocks(text, found)
@@ -29,6 +30,16 @@ function findKeys32(text: string, found: ByteSpan[]): void {
     const isPadded = match[0].endsWith('=') && text[end] !== '='
     const word = isPadded ? match[0].slice(-key32 - 1) : match[0].slice(match[0].lastIndexOf('/') + 1)
     if (isMixed(word) && (isPadded || word.length === key32)) found.push({ start: end - word.length, end })
+  }
+}
+
+// PortOne's API secrets have no beginning of their own. No word that anybody says or any id of a library is as long.
+const longRun = /[A-Za-z0-9]{44,}/g
+
+function findLongKeys(text: string, found: ByteSpan[]): void {
+  for (const match of text.matchAll(longRun)) {
+    const [word] = match
+    if (isMixed(word)) found.push({ start: match.index, end: match.index + word.length })
   }
 }
 
