@@ -1,13 +1,12 @@
 import type { BatchApp } from './app.ts'
-import { ensureMonths, monthsAhead } from './month-rows.ts'
+import { ensureRankMonths, monthsAhead } from './ranks/rank-rows.ts'
 import { collectNow, nextCollection } from './scheduling/collect-now.ts'
 import { startScheduledRuns } from './scheduling/start-scheduled-runs.ts'
 import { requeueAbandonedRuns } from './scheduling/trigger-run.ts'
 
 /** Does all that is due at or before now, and counts it by kind. The work itself is done by jobs. */
 export async function runDue(app: BatchApp): Promise<Record<string, number>> {
-  const ahead = monthsAhead(app.clock())
-  for (const history of ['rank', 'volume_observation'] as const) await ensureMonths(app.pool, history, ahead)
+  await ensureRankMonths(app.pool, monthsAhead(app.clock()))
   const { queued, skipped } = await startScheduledRuns(app)
   return { runs_queued: queued, runs_skipped: skipped, runs_requeued: await requeueAbandonedRuns(app) }
 }

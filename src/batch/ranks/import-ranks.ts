@@ -12,10 +12,9 @@ import {
   type RejectionSink,
 } from '../import.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
-import { ensureMonths, monthsOf, withMonthsInside } from '../month-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation } from './rank.ts'
 import { RankForm } from './rank-form.ts'
-import { mergeRanks } from './rank-rows.ts'
+import { ensureRankMonths, mergeRanks, monthsOf, withMonths } from './rank-rows.ts'
 
 /** Imports a file of observations into the rank history of a workspace. */
 export async function importRanks(
@@ -131,25 +130,34 @@ async function tryCopyRanks(
     await inMonths(pool, client, months, copy)
     return true
   } catch (error) {
-    if (!isDuplicate(error)) throw error
+    if ((error as { code?: string }).code !== uniqueViolation) throw error
     return false
   }
 }
 
+/** Does work of a transaction so that its failure leaves the transaction as it was, with the months it needs in place. */
 function inMonths<T>(
   pool: pg.Pool,
   client: pg.PoolClient,
   months: ReadonlySet<string>,
   work: () => Promise<T>,
 ): Promise<T> {
-  return withMonthsInside(pool, client, () => ensureMonths(pool, 'rank', months), work)
+  return withMonths(
+    pool,
+    () => ensureRankMonths(pool, months),
+    async () => {
+      await client.query('savepoint storing')
+      try {
+        return await work()
+      } catch (error) {
+        await client.query('rollback to savepoint storing')
+        throw error
+      }
+    },
+  )
 }
 
-/** Whether a row was there already. From a node of Citus the copy brings the words, but not the code. */
-function isDuplicate(error: unknown): boolean {
-  const { code, message } = error as { code?: string; message: string }
-  return code === '23505' || (code === 'XX000' && message.startsWith('duplicate key value'))
-}
+const uniqueViolation = '23505'
 
 function copyRows(workspaceId: string, ranks: readonly Rank[], ids: ReadonlyMap<string, bigint>): Buffer {
   const instants = new Map<Date, string>()

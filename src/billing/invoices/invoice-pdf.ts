@@ -1,5 +1,4 @@
 import { readFile } from 'node:fs/promises'
-import { packageFile } from '../../platform/package-files.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { Contact } from '../accounts/account-rows.ts'
 import { formatMoney } from '../money.ts'
@@ -65,7 +64,7 @@ let printer: Promise<Printer> | undefined
 function loadPrinter(): Promise<Printer> {
   printer ??= Promise.all([
     import('pdfkit'),
-    readFile(packageFile('assets/fonts/NotoSansKR_400Regular.ttf')),
+    readFile(new URL('../../../assets/fonts/NotoSansKR_400Regular.ttf', import.meta.url)),
   ]).then(([{ default: PDFDocument }, font]) => ({ PDFDocument, font }))
   return printer
 }

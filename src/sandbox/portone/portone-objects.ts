@@ -192,3 +192,8 @@ export function renderIssued(billingKey: string, issuedAt: string) {
 export function transactionIdOf(paymentId: string): string {
   return `tx-${paymentId}`
 }
+
+/** The same, told of a channel that moves real money. */
+export function inLiveMode(json: string): string {
+  return json.replaceAll(`"type":"TEST","id":"${channel.id}"`, `"type":"LIVE","id":"${channel.id}"`)
+}

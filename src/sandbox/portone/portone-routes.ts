@@ -11,10 +11,12 @@ import { billingKeyOf, findCard, findCardByLast4 } from '../cards.ts'
 import { currencies } from '../currencies.ts'
 import { enter } from '../enter.ts'
 import type { Mishap } from '../faults.ts'
+import { followModeOfKey } from '../live-mode.ts'
 import { hold, type ProviderContext, sendJson } from '../provider-context.ts'
 import { gatewayError, PortoneError, type PortoneErrorType, pgCodeOf } from './portone-errors.ts'
 import {
   defaultStoreId,
+  inLiveMode,
   type RenderedPayment,
   renderBillingKey,
   renderCancellation,
@@ -69,6 +71,7 @@ export function portoneRoutes(http: Http, context: ProviderContext): void {
 
   http.register(async (portone: Http) => {
     portone.setErrorHandler(answerError)
+    followModeOfKey(portone, isLiveSecret, inLiveMode)
     portone.addHook('onRequest', requireApiSecret)
     portone.addHook('onRequest', refuseWhenDown(context))
     // The official SDK sends its JSON without saying that it is JSON.
@@ -102,6 +105,11 @@ export function portoneRoutes(http: Http, context: ProviderContext): void {
 /** Any API secret opens it. */
 async function requireApiSecret({ headers }: FastifyRequest): Promise<void> {
   if (!/^PortOne \S+$/.test(headers.authorization ?? '')) throw new PortoneError('UNAUTHORIZED')
+}
+
+/** No secret of PortOne tells its mode, which is that of its channel; here one that begins with `live` stands for a live channel. */
+function isLiveSecret(authorization: string | undefined): boolean {
+  return /^PortOne live/.test(authorization ?? '')
 }
 
 function refuseWhenDown(context: ProviderContext) {

@@ -20,6 +20,7 @@ export async function createIntent(
   desk: StripeDesk,
   faults: Faults,
   form: Form,
+  isLive: boolean,
 ): Promise<Done> {
   const amount = Number(textOf(form, 'amount') ?? Number.NaN)
   const currency = (textOf(form, 'currency') ?? '').toUpperCase()
@@ -59,6 +60,7 @@ export async function createIntent(
     failedAs: null,
     canceledAt: null,
     cancellationReason: null,
+    ...(isLive && { isLive }),
   }
   if (!isConfirmed) {
     await desk.keep(intent, now)

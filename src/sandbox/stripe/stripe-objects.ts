@@ -24,6 +24,8 @@ export type Intent = {
   readonly failedAs: 'authentication_required' | 'payment_intent_authentication_failure' | null
   readonly canceledAt: string | null
   readonly cancellationReason: string | null
+  /** It was made with a live key. */
+  readonly isLive?: true
 }
 
 export type StoredSetup = {
@@ -507,4 +509,9 @@ export const apiVersion = '2026-10-28.endive'
 
 export function renderList<T>(data: readonly T[], hasMore: boolean, url: string) {
   return { object: 'list' as const, data: [...data], has_more: hasMore, url }
+}
+
+/** The same, told of real money. Everything is rendered as of test mode, and told otherwise only at the end. */
+export function inLiveMode(json: string): string {
+  return json.replaceAll(/"livemode": ?false/g, '"livemode":true')
 }

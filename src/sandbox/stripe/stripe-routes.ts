@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Http } from '../../platform/http/http.ts'
 import { highestId, lowestId, newId } from '../../platform/id.ts'
+import { followModeOfKey } from '../live-mode.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { sendJson } from '../provider-context.ts'
 import { type Form, fieldsOf, listOf, parseForm, textOf } from './form.ts'
@@ -14,6 +15,7 @@ import {
   apiVersion,
   type BookPayment,
   type Intent,
+  inLiveMode,
   renderCustomer,
   renderDispute,
   renderList,
@@ -66,10 +68,11 @@ export function stripeRoutes(http: Http, context: ProviderContext, desk: StripeD
     const unreadable = invalid('This request cannot be read.')
     return sendJson(reply, unreadable.status, unreadable.body)
   })
+  followModeOfKey(http, isLiveKey, inLiveMode)
   http.addHook('onRequest', async (request, reply) => {
     reply.headers({ 'request-id': newId('req_'), 'stripe-version': versionOf(request) })
     const { down, refuse_credentials } = await context.faults.inForce()
-    if (refuse_credentials || !isSecretKey(request.headers.authorization)) throw unauthorized()
+    if (refuse_credentials || modeOfKey(request.headers.authorization) === undefined) throw unauthorized()
     if (down === 'reset') request.raw.socket.resetAndDestroy()
     if (down) throw unavailable()
   })
@@ -82,6 +85,7 @@ export function stripeRoutes(http: Http, context: ProviderContext, desk: StripeD
       form: Form,
       id: string,
       faults: Awaited<ReturnType<typeof context.faults.inForce>>,
+      isLive: boolean,
     ) => Promise<Done>,
     mayGoWrong = false,
   ) =>
@@ -93,7 +97,7 @@ export function stripeRoutes(http: Http, context: ProviderContext, desk: StripeD
         async (faults) => {
           const form = (request.body ?? {}) as Form
           checkNames(form, known, request)
-          return work(form, request.params.id, faults)
+          return work(form, request.params.id, faults, isLiveKey(request.headers.authorization))
         },
         mayGoWrong,
       ),
@@ -269,7 +273,7 @@ export function stripeRoutes(http: Http, context: ProviderContext, desk: StripeD
   post(
     '/payment_intents',
     intentNames,
-    (form, _id, faults) => createIntent(context, desk, faults, form),
+    (form, _id, faults, isLive) => createIntent(context, desk, faults, form, isLive),
     true,
   )
   post(
@@ -490,13 +494,17 @@ function refusedRefund(outcome: string, remaining: bigint, { currency }: BookPay
   }
 }
 
-function isSecretKey(authorization: string | undefined): boolean {
+function modeOfKey(authorization: string | undefined): string | undefined {
   const [scheme, given = ''] = (authorization ?? '').split(' ')
   const key =
     scheme?.toLowerCase() === 'basic'
       ? Buffer.from(given, 'base64').toString('latin1').replace(/:.*$/, '')
       : given
-  return /^(sk|rk)_test_\w+$/.test(key)
+  return /^(?:sk|rk)_(test|live)_\w+$/.exec(key)?.[1]
+}
+
+function isLiveKey(authorization: string | undefined): boolean {
+  return modeOfKey(authorization) === 'live'
 }
 
 function versionOf({ headers }: FastifyRequest): string {

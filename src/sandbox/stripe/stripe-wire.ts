@@ -11,7 +11,7 @@ import { requireOneOf } from '../secret-key.ts'
 import type { Wire } from '../wire.ts'
 import { openStripeDesk, type StripeDesk } from './stripe-desk.ts'
 import { authenticate } from './stripe-intents.ts'
-import { renderDispute, renderEvent, seconds } from './stripe-objects.ts'
+import { inLiveMode, renderDispute, renderEvent, seconds } from './stripe-objects.ts'
 import { stripeRoutes } from './stripe-routes.ts'
 
 const dayMs = 86_400_000
@@ -28,7 +28,8 @@ export const stripeWire: Wire = {
     http.register(async (scope) => {
       const known = requireOneOf(keys)
       scope.addHook('onRequest', async (request: FastifyRequest) => {
-        if (!/^Bearer sk_test_\w+$/.test(request.headers.authorization ?? '')) await known(request)
+        if (!/^Bearer (?:sk|rk)_(?:test|live)_\w+$/.test(request.headers.authorization ?? ''))
+          await known(request)
       })
       adminRoutes(scope as unknown as Http, context)
       staffRoutes(scope as unknown as Http, context, desk)
@@ -121,7 +122,8 @@ async function notificationOf(
   if (!object) return undefined
   const id = `evt_${news.eventId.replace(/^whk_/, '')}`
   const event = renderEvent({ id, type, created: seconds(news.happenedAt.toISOString()), key: null }, object)
-  const body = JSON.stringify(event, null, 2)
+  const told = JSON.stringify(event, null, 2)
+  const body = intent.isLive ? inLiveMode(told) : told
   return { headers: { 'stripe-signature': signatureOf(body, secret) }, body }
 
   async function objectOf(kind: string, { refundReference }: News): Promise<object | undefined> {
