@@ -24,6 +24,8 @@ import { clearAlarm, raiseAlarm } from './platform/alarm.ts'
 import type { Clock } from './platform/clock.ts'
 import { keepSecret, writeSecret } from './platform/data-dir.ts'
 import { type DatabaseHealth, openDatabaseHealth } from './platform/database/database-health.ts'
+import { openDb, openPool } from './platform/database/db.ts'
+import { openReplica, type Replica } from './platform/database/replica.ts'
 import { isLoopback } from './platform/loopback.ts'
 import { type Metrics, openMetrics } from './platform/metrics.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
@@ -35,6 +37,8 @@ import type { ServiceLog } from './service-log.ts'
 export type App = Foundation & {
   readonly metrics: Metrics
   readonly health: DatabaseHealth
+  /** Absent without DATABASE_URL_READ, and in commands. */
+  readonly replica: Replica | undefined
   readonly access: Access
   readonly limiter: RateLimiter
   /** Where the provider of new cards can be told what to do: the sandbox, or a simulator on this machine. */
@@ -69,6 +73,7 @@ async function openOn(foundation: Foundation, metrics: Metrics, isService: boole
   const sandboxKey = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
   if (sandboxKey) secrets.add(sandboxKey)
   const sandbox = await openOwnSandbox(config, pool, clock, log, sandboxKey)
+  const replica = isService ? openOwnReplica(foundation) : undefined
   try {
     const sandboxUrl = sandbox?.url ?? simulatorOf(config)
     const onLive = () => stopCharging(billing.db, 'live_answer', clock())
@@ -87,7 +92,12 @@ async function openOn(foundation: Foundation, metrics: Metrics, isService: boole
       if (config.seller.logo) await keepLogo(billing.db, config.seller.logo)
       for (const { name } of guards) await clearAlarm(billing.db, 'provider_missing', name)
     }
-    const shared = { ...billing, ...keys, terms: termsOf(config, webhookSecrets) }
+    const shared = {
+      ...billing,
+      ...(replica && { replica: viewOf(replica) }),
+      ...keys,
+      terms: termsOf(config, webhookSecrets),
+    }
     const billingFor = Object.fromEntries(
       providerUses.map((use): [ProviderUse, BillingApp] => {
         const [forNew, ...others] = guards.map(({ name, guard }) =>
@@ -101,22 +111,44 @@ async function openOn(foundation: Foundation, metrics: Metrics, isService: boole
       ...foundation,
       metrics,
       health: openDatabaseHealth(pool),
+      replica,
       access: openAccess(pool, clock),
       limiter: openRateLimiter(pool),
       sandboxUrl,
       sandboxKey: config.provider.secretKey ?? sandboxKey,
       billing: billingFor.requests,
       billingFor,
+      batch: { ...foundation.batch, ...(replica && { replica: viewOf(replica) }) },
       providerGuard: allOf(guards.map(({ guard }) => guard)),
       async close() {
         await sandbox?.close()
+        await replica?.close()
         await foundation.close()
       },
     }
   } catch (error) {
     await sandbox?.close()
+    await replica?.close()
     throw error
   }
+}
+
+/** Not waited for: a replica that is away keeps no service from starting. */
+function openOwnReplica({ config, database, pool: primary, log }: Foundation): Replica | undefined {
+  if (config.databaseUrlRead === undefined) return undefined
+  const pool = openPool({
+    ...database.limits,
+    url: config.databaseUrlRead,
+    max: config.database.poolSize,
+    name: 'rankledger read',
+    onError: () => {},
+  })
+  const onState = (state: string) => log.info('database.replica', { state })
+  return openReplica({ primary, pool, mostLagMs: config.database.readLagMs, onState })
+}
+
+function viewOf<Tables>({ pool }: Replica) {
+  return { db: openDb<Tables>(pool), pool }
 }
 
 function simulatorOf({ mode, provider: { name, baseUrl } }: Config): string | undefined {

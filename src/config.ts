@@ -25,11 +25,15 @@ export type Config = {
   readonly databaseUrl: string | undefined
   /** For session locks when DATABASE_URL goes through a transaction pooler. */
   readonly databaseUrlSession: string | undefined
+  /** A streaming replica, for lists and lookups that may lag. Absent: the primary answers them. */
+  readonly databaseUrlRead: string | undefined
   readonly database: {
     readonly poolSize: number
     readonly connectTimeoutMs: number
     readonly queryTimeoutMs: number
     readonly migrationLockTimeoutMs: number
+    /** A replica that is further behind is not read. */
+    readonly readLagMs: number
     readonly preparedStatements: boolean
   }
   /** Health and metrics on a port of their own; absent: none. */
@@ -104,11 +108,13 @@ export function readConfig(environment: Environment): Config {
     port: read.integer('PORT', 8080, 0, 65_535),
     databaseUrl: read.url('DATABASE_URL', ['postgres:', 'postgresql:']),
     databaseUrlSession: read.url('DATABASE_URL_SESSION', ['postgres:', 'postgresql:']),
+    databaseUrlRead: read.url('DATABASE_URL_READ', ['postgres:', 'postgresql:']),
     database: {
       poolSize: read.integer('DATABASE_POOL_SIZE', 20, 2, 1_000),
       connectTimeoutMs: read.integer('DATABASE_CONNECT_TIMEOUT_MS', 5_000, 100, 60_000),
       queryTimeoutMs: read.integer('DATABASE_QUERY_TIMEOUT_MS', 30_000, 1_000, 600_000),
       migrationLockTimeoutMs: read.integer('MIGRATION_LOCK_TIMEOUT_MS', 60_000, 100, 3_600_000),
+      readLagMs: read.integer('DATABASE_READ_LAG_MS', 10_000, 0, 3_600_000),
       preparedStatements: read.oneOf('PREPARED_STATEMENTS', ['on', 'off'] as const, 'on') === 'on',
     },
     metricsPort: read.optionalInteger('METRICS_PORT', 0, 65_535),
@@ -169,6 +175,10 @@ function unsafe(config: Config): string[] {
     config.databaseUrlSession !== undefined && config.databaseUrl === undefined,
     'DATABASE_URL_SESSION goes with DATABASE_URL: set both, or neither for the embedded database.',
   )
+  needs(
+    config.databaseUrlRead !== undefined && config.databaseUrl === undefined,
+    'DATABASE_URL_READ goes with DATABASE_URL: the embedded database has no replica.',
+  )
   if (config.databaseUrl) {
     const why = 'with DATABASE_URL, because two machines must not make up different ones'
     needs(config.vaultKeys.length === 0, `VAULT_KEYS is required ${why}.`)
@@ -197,7 +207,11 @@ function lacksWebhookSecrets({ provider }: Config): boolean {
 
 /** Database URLs that would send customers' data over a network in the clear. */
 function unencrypted(config: Config): string[] {
-  const urls = { DATABASE_URL: config.databaseUrl, DATABASE_URL_SESSION: config.databaseUrlSession }
+  const urls = {
+    DATABASE_URL: config.databaseUrl,
+    DATABASE_URL_SESSION: config.databaseUrlSession,
+    DATABASE_URL_READ: config.databaseUrlRead,
+  }
   return Object.entries(urls).flatMap(([name, text]) => {
     if (text === undefined) return []
     const url = new URL(text)

@@ -32,7 +32,7 @@ export async function openDatabase(
   }: { keepAlive?: boolean; log: ServiceLog; secrets: SecretSet; onRestart?: () => void },
 ): Promise<Database> {
   if (config.databaseUrl) {
-    for (const url of [config.databaseUrl, config.databaseUrlSession]) {
+    for (const url of [config.databaseUrl, config.databaseUrlSession, config.databaseUrlRead]) {
       const password = url && new URL(url).password
       if (password) secrets.add(decodeURIComponent(password))
     }

@@ -8,6 +8,7 @@ export const logEvents = {
   'service.stopped': { ms: 'int' },
   'database.lost': { error: 'error' },
   'database.restarted': { attempt: 'int' },
+  'database.replica': { state: 'text' },
   'database.migrated': { migration: 'text' },
   'http.answered': {
     method: 'text',

@@ -15,6 +15,7 @@ import { sandboxRoutes } from './installation/sandbox-routes.ts'
 import { sessionRoutes } from './installation/session-routes.ts'
 import { tokenRoutes } from './installation/token-routes.ts'
 import { measure } from './installation/vitals.ts'
+import { writePosition } from './platform/database/replica.ts'
 import { describeRoute, type Example, shareParts } from './platform/http/api-document.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
@@ -36,6 +37,11 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
     },
     onFault: (error, at) => app.log.error('http.failed', { ...at, error }),
     onTrouble: (trouble) => app.health.note(trouble),
+    replica: app.replica && {
+      replica: app.replica,
+      writePosition: () => writePosition(app.pool),
+      onRead: (source) => app.metrics.lagReads.inc({ source }),
+    },
     // A keyword's characters are judged one by one, with an answer of their own.
     ownText: ['keyword', 'keywords'],
     onFlood: ({ of, source }) => app.log.warn('access.flood', { of, source: hashSource(source) }),
@@ -92,6 +98,7 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
     {
       status: Type.String(),
       reason: Type.Optional(Type.String({ description: 'Why the process is not ready' })),
+      replica: Type.Optional(Type.String({ description: 'State of the read replica; only `ready` is read' })),
     },
     { title: 'Health' },
   )
@@ -109,8 +116,12 @@ function healthRoutes(http: Http, app: App, readiness: Readiness): void {
     { ...open, schema: { ...schema, operationId: 'getReadiness', summary: 'The process may take traffic' } },
     async (_request, reply) => {
       const reason = readiness.ask() ? await app.health.check() : 'starting_or_stopping'
-      if (reason === undefined) return { status: 'ready' }
-      return reply.code(503).header('retry-after', '1').send({ status: 'not ready', reason })
+      const replica = app.replica && { replica: app.replica.state() }
+      if (reason === undefined) return { status: 'ready', ...replica }
+      return reply
+        .code(503)
+        .header('retry-after', '1')
+        .send({ status: 'not ready', reason, ...replica })
     },
   )
   // Beyond loopback the numbers are for the operator's network alone: METRICS_PORT.

@@ -75,6 +75,17 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
         'The PostgreSQL behind a pooler: locks, announcements and migrations need a session of their own.',
     },
     {
+      name: 'DATABASE_URL_READ',
+      fallback: '(none)',
+      meaning:
+        'A streaming replica of `DATABASE_URL`, for lists and lookups that may lag (docs/scaling.md). Reached as `DATABASE_URL` is: direct, or by a pooler of the same kind.',
+    },
+    {
+      name: 'DATABASE_READ_LAG_MS',
+      fallback: '10000',
+      meaning: 'A replica that is further behind is not read.',
+    },
+    {
       name: 'DATABASE_POOL_SIZE',
       fallback: '20',
       meaning: 'Connections of each process; a worker has 5 more over the session URL.',

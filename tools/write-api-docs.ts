@@ -222,6 +222,8 @@ function conventions(): void {
     '- Unknown body fields are refused (400), as are bodies over 256 KiB (413; ranks and volumes 2 MiB, webhook 64 KiB).',
     '- Batch routes accept 100 requests in any 60 seconds per workspace; then 429 with `Retry-After`. `RateLimit` and `RateLimit-Policy` tell',
     '  how many are left.',
+    '- With a read replica (`DATABASE_URL_READ`), lists and lookups may lag some seconds. Answers to writes carry `X-Write-Position`; sent back',
+    '  with a read, that read is no older than the write.',
   )
 }
 

@@ -13,6 +13,8 @@ export type BatchApp = {
   readonly db: BatchDb
   /** The same pool, for prepared statements on the hot path and for COPY. */
   readonly pool: pg.Pool
+  /** The same of a replica that may lag, for `reading`; absent: there is none. */
+  readonly replica?: { readonly db: BatchDb; readonly pool: pg.Pool }
   readonly clock: Clock
   readonly timeZone: string
   /** Called in every transaction that settles a job's work. */

@@ -15,6 +15,8 @@ export type BillingApp = {
   readonly db: BillingDb
   /** The same pool, for prepared statements on hot paths. */
   readonly pool: pg.Pool
+  /** The same of a replica that may lag, for `reading`; absent: there is none. */
+  readonly replica?: { readonly db: BillingDb; readonly pool: pg.Pool }
   readonly clock: Clock
   /** Whoever stored a card or took a payment is asked about it, whichever provider new cards go to. */
   readonly providers: Providers
@@ -31,7 +33,7 @@ export type BillingApp = {
 }
 
 /** What a use-case may reach that only reads and writes: it opens nothing sealed and asks no provider. */
-export type BillingStore = Pick<BillingApp, 'db' | 'pool' | 'clock' | 'fence'>
+export type BillingStore = Pick<BillingApp, 'db' | 'pool' | 'replica' | 'clock' | 'fence'>
 
 export type BillingTerms = {
   readonly sandbox: boolean

@@ -10,6 +10,7 @@ import { explainConnecting, troubleOf } from '../platform/database/database-erro
 import { lookAtRole } from '../platform/database/grants.ts'
 import { pendingMigrations } from '../platform/database/migrate.ts'
 import { type Connection, lookAtConnection } from '../platform/database/pooler.ts'
+import { openReplica, type ReplicaState } from '../platform/database/replica.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { queueVitals } from '../platform/queue/queue.ts'
 import { openLog } from '../service-log.ts'
@@ -19,7 +20,7 @@ export const doctor: Command = {
   summary: 'Say what is wrong with this installation, line by line',
   usage: `rankledger doctor [--json]
 
-Looks at the environment, both database connections, encoding, schema, rights, pooler, clock, disk, keys and the payment
+Looks at the environment, the database connections, the replica, encoding, schema, rights, pooler, clock, disk, keys and the payment
 provider, changes nothing, and exits 1 if anything is at fault.`,
 
   async run(args) {
@@ -103,6 +104,7 @@ async function lookAtDatabase(config: Config, tell: Tell): Promise<boolean> {
     const direct = session ? await reach('DATABASE_URL_SESSION', session, timeoutMs, tell) : pooled
     if (!pooled || !direct) return false
     if (!(await lookAtPooler(config, pooled, direct, tell))) return false
+    if (config.databaseUrlRead) await lookAtReplica(config, config.databaseUrlRead, tell)
   }
   const { log, secrets } = openLog(config)
   const database = await openDatabase(config, { log, secrets })
@@ -145,6 +147,28 @@ async function reach(
     tell('database', 'fault', sentenceOf(explainConnecting(error, { setting, url, timeoutMs })))
     return undefined
   }
+}
+
+/** The service works without it; whoever set it wants it read. */
+async function lookAtReplica(config: Config, url: string, tell: Tell): Promise<void> {
+  const { connectTimeoutMs, readLagMs: mostLagMs } = config.database
+  if (!(await reach('DATABASE_URL_READ', url, connectTimeoutMs, tell))) return
+  const open = (connectionString: string) =>
+    new pg.Pool({ connectionString, max: 1, connectionTimeoutMillis: connectTimeoutMs }).on('error', () => {})
+  const primary = open(config.databaseUrl!)
+  const state = await new Promise<ReplicaState>((resolve) => {
+    const found = openReplica({ primary, pool: open(url), mostLagMs, onState: (state) => end(state) })
+    const late = setTimeout(() => end('unknown'), connectTimeoutMs)
+    const end = (state: ReplicaState) => {
+      clearTimeout(late)
+      void found.close().then(() => resolve(state))
+    }
+  })
+  await primary.end()
+  if (state === 'ready') tell('replica', 'ok', 'replays what DATABASE_URL writes')
+  else if (state === 'foreign')
+    tell('replica', 'fault', 'DATABASE_URL_READ is no streaming replica of DATABASE_URL; the primary is read')
+  else tell('replica', 'note', `is ${state}; the primary is read until it is back`)
 }
 
 async function lookAtPooler(

@@ -44,7 +44,8 @@ const routes: Readonly<Record<string, Answer>> = {
   '/healthz': async (_app, _readiness, response) => send(response, 200, { status: 'alive' }),
   '/readyz': async (app, readiness, response) => {
     const reason = readiness.ask() ? await app.health.check() : 'starting_or_stopping'
-    send(response, reason ? 503 : 200, reason ? { status: 'not ready', reason } : { status: 'ready' })
+    const status = reason ? { status: 'not ready', reason } : { status: 'ready' }
+    send(response, reason ? 503 : 200, { ...status, ...(app.replica && { replica: app.replica.state() }) })
   },
   '/metrics': async (app, _readiness, response) => {
     await measure(app)
@@ -54,7 +55,11 @@ const routes: Readonly<Record<string, Answer>> = {
   },
 }
 
-function send(response: ServerResponse, status: number, body: { status: string; reason?: string }): void {
+function send(
+  response: ServerResponse,
+  status: number,
+  body: { status: string; reason?: string; replica?: string },
+): void {
   response
     .writeHead(status, { 'content-type': 'application/json; charset=utf-8', 'cache-control': 'no-store' })
     .end(JSON.stringify(body))

@@ -23,6 +23,11 @@ async function look(app: App): Promise<void> {
   metrics.pool.set({ state: 'open' }, pool.totalCount)
   metrics.pool.set({ state: 'idle' }, pool.idleCount)
   metrics.pool.set({ state: 'waited_for' }, pool.waitingCount)
+  if (app.replica) {
+    metrics.replica.reset()
+    metrics.replica.set({ state: app.replica.state() }, 1)
+    metrics.replicaLag.set(app.replica.lagMs() / 1000)
+  }
   try {
     await lookAtQueue(app)
     await lookAtBilling(app)

@@ -150,6 +150,23 @@ export function openMetrics() {
       help: '1 if the last look at the database succeeded',
       registers,
     }),
+    lagReads: new Counter({
+      name: 'rankledger_reads_that_may_lag_total',
+      help: 'Requests that may read the replica, by what answered: replica, or why the primary did',
+      labelNames: ['source'] as const,
+      registers,
+    }),
+    replica: new Gauge({
+      name: 'rankledger_replica',
+      help: '1 for the state that the replica of DATABASE_URL_READ is in; only `ready` is read',
+      labelNames: ['state'] as const,
+      registers,
+    }),
+    replicaLag: new Gauge({
+      name: 'rankledger_replica_lag_seconds',
+      help: 'How far the replica is behind the primary; 0 without one',
+      registers,
+    }),
     build: new Gauge({
       name: 'rankledger_build_info',
       help: 'Always 1; the labels tell what runs',

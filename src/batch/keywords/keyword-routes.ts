@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { addDays, dayOf, renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
@@ -63,7 +64,7 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/keywords',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'listKeywords',
         summary: 'List or search the keywords of a workspace',
@@ -87,13 +88,14 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
     },
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
-      const { items, nextCursor } = await searchKeywords(app, workspaceId, request.query)
+      const reader = reading(app, request)
+      const { items, nextCursor } = await searchKeywords(reader, workspaceId, request.query)
       const { days } = request.query
       const ranks =
         days === undefined
           ? undefined
           : await listRecentRanks(
-              app.pool,
+              reader.pool,
               workspaceId,
               items.map(({ id }) => id),
               addDays(dayOf(app.clock(), app.timeZone), 1 - days),

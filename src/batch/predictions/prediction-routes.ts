@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { limitOf, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
 import { parseDay } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
@@ -42,7 +43,7 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/predictions/:keyword',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'getPrediction',
         summary: 'Will this keyword rise, hold or fall?',
@@ -58,7 +59,7 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
       const { key } = cleanOne(request.params.keyword, 'keyword')
-      const prediction = await findPrediction(app.db, workspaceId, key, request.query)
+      const prediction = await findPrediction(reading(app, request).db, workspaceId, key, request.query)
       if (!prediction) throw refuse('prediction_not_found')
       return envelope(render(prediction))
     },
@@ -67,7 +68,7 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/predictions/:keyword/history',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'listPredictions',
         summary: 'What was predicted for a keyword, and what came true',
@@ -97,9 +98,16 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
       const limit = limitOf(request.query)
       const before = readCursor(request.query, 1)?.[0]
       if (before !== undefined && parseDay(before) === undefined) throw foreignCursor()
-      const newest = await findPrediction(app.db, workspaceId, key, request.query)
+      const newest = await findPrediction(reading(app, request).db, workspaceId, key, request.query)
       if (!newest) throw refuse('prediction_not_found')
-      const found = await listPredictions(app.db, workspaceId, key, newest, before, limit + 1)
+      const found = await listPredictions(
+        reading(app, request).db,
+        workspaceId,
+        key,
+        newest,
+        before,
+        limit + 1,
+      )
       const { items, nextCursor } = pageOf(found, limit, ({ day }) => [day])
       return envelope({
         predictions: items.map((one) => ({ ...render(one), outcome: one.outcome })),

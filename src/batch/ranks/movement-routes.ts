@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { limitOf, type PageRequest, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
 import { refuse as refuseRequest } from '../../platform/refusal.ts'
 import { dayOf, parseDay } from '../../platform/time.ts'
@@ -18,7 +19,7 @@ export function movementRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/movements',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'listMovements',
         summary: 'What rose, fell, entered and left on a day',
@@ -68,14 +69,15 @@ export function movementRoutes(http: Http, app: BatchApp): void {
       }
       const limit = limitOf(request.query)
       const after = placeOf(request.query)
-      const rows = await listMovements(app.pool, workspaceId, day, { after, limit: limit + 1 })
+      const { pool } = reading(app, request)
+      const rows = await listMovements(pool, workspaceId, day, { after, limit: limit + 1 })
       const { items, nextCursor } = pageOf(rows, limit, (row) => [
         String(row.keywordId),
         row.engine,
         row.device,
         row.location,
       ])
-      const shares = await listShares(app.pool, workspaceId, day)
+      const shares = await listShares(pool, workspaceId, day)
       return envelope({
         day,
         movements: items.map(({ keywordId: _, ...movement }) => movement),

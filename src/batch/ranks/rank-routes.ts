@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import { bodyLimits, type Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
@@ -74,7 +75,7 @@ export function rankRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/ranks/:keyword',
     {
-      config: { access: 'batch:read', limited: true, longPages: true },
+      config: { access: 'batch:read', limited: true, longPages: true, mayLag: true },
       schema: {
         operationId: 'getRankHistory',
         summary: 'Rank history of a keyword',
@@ -98,10 +99,12 @@ export function rankRoutes(http: Http, app: BatchApp): void {
     },
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
-      const { keyword, from, to, page } = await lookUpRanks(app, workspaceId, request.params.keyword, {
-        limit: 1000,
-        ...request.query,
-      })
+      const { keyword, from, to, page } = await lookUpRanks(
+        reading(app, request),
+        workspaceId,
+        request.params.keyword,
+        { limit: 1000, ...request.query },
+      )
       return envelope({
         keyword,
         from,

@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { isId } from '../../platform/id.ts'
 import { limitOf, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
@@ -32,7 +33,7 @@ export function runRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/runs',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'listRuns',
         summary: 'List runs, newest first',
@@ -54,7 +55,11 @@ export function runRoutes(http: Http, app: BatchApp): void {
       const limit = limitOf(request.query)
       const before = readCursor(request.query, 1)?.[0]
       if (before !== undefined && !isId('run_', before)) throw foreignCursor()
-      const runs = await listRuns(app.db, { task: request.query.task, before, limit: limit + 1 })
+      const runs = await listRuns(reading(app, request).db, {
+        task: request.query.task,
+        before,
+        limit: limit + 1,
+      })
       const { items, nextCursor } = pageOf(runs, limit, ({ id }) => [id])
       return envelope({ runs: items.map((run) => renderRun(run, app.timeZone)), next_cursor: nextCursor })
     },

@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import type { BatchApp } from '../app.ts'
 import { ModelBody, renderModel } from '../models/model-routes.ts'
 import { findActive } from '../models/model-rows.ts'
@@ -31,11 +32,10 @@ const SummaryView = Type.Object({
 })
 
 export function summaryRoutes(http: Http, app: BatchApp): void {
-  const { db } = app
   http.get(
     '/api/batch/summary',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'getBatchSummary',
         summary: 'How batch stands: keywords, what training has to go on, the last runs and the active model',
@@ -47,7 +47,9 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
         response: { 200: success(SummaryView) },
       },
     },
-    async ({ query, principal }) => {
+    async (request) => {
+      const { query, principal } = request
+      const { db } = reading(app, request)
       const own = principal.workspace === '*' ? undefined : (principal.workspace ?? undefined)
       const workspaceId = query.workspace_id ?? own
       const isNone = principal.workspace === null

@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import { bodyLimits, type Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { refuse } from '../refusals.ts'
@@ -62,7 +63,7 @@ export function volumeRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/volumes/:keyword',
     {
-      config: { access: 'batch:read', limited: true },
+      config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'getVolumes',
         summary: 'Monthly search volume of a keyword',
@@ -82,7 +83,7 @@ export function volumeRoutes(http: Http, app: BatchApp): void {
       },
     },
     async (request) => {
-      const found = await lookUpVolumes(app, request.params.keyword, request.query)
+      const found = await lookUpVolumes(reading(app, request), request.params.keyword, request.query)
       return envelope({
         keyword: found.keyword,
         unit: 'searches_per_month' as const,

@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, page } from '../../platform/http/answers.ts'
 import { AccountId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
@@ -24,7 +25,7 @@ export function eventRoutes(http: Http, app: BillingApp): void {
   http.get(
     '/api/billing/events',
     {
-      config: { access: 'billing:read' },
+      config: { access: 'billing:read', mayLag: true },
       schema: {
         operationId: 'listEvents',
         summary: 'What happened, newest first',
@@ -45,7 +46,7 @@ export function eventRoutes(http: Http, app: BillingApp): void {
       const { account_id, subscription_id, type, ...paging } = request.query
       const accountId = tenantOf(request.principal, account_id)
       const found = await listEvents(
-        app.db,
+        reading(app, request).db,
         {
           ...(accountId !== undefined && { accountId }),
           ...(subscription_id !== undefined && { subscriptionId: subscription_id }),

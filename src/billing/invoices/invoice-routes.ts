@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { AccountId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { isId } from '../../platform/id.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
@@ -91,7 +92,7 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
   http.get(
     '/api/billing/invoices',
     {
-      config: { access: 'billing:read' },
+      config: { access: 'billing:read', mayLag: true },
       schema: {
         operationId: 'listInvoices',
         summary: 'Invoices, newest first',
@@ -114,7 +115,7 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
       const { account_id, subscription_id, status, from, to, ...paging } = request.query
       const accountId = tenantOf(request.principal, account_id)
       const found = await listInvoices(
-        app.db,
+        reading(app, request).db,
         {
           ...(accountId !== undefined && { accountId }),
           ...(subscription_id !== undefined && { subscriptionId: subscription_id }),

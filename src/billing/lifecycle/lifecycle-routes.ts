@@ -4,6 +4,7 @@ import { answerOnce } from '../../platform/http/answer-once.ts'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { AccountId, noteOf, PlanId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { reading } from '../../platform/http/may-lag.ts'
 import { isId } from '../../platform/id.ts'
 import { pageQuery } from '../../platform/page.ts'
 import { renderInstant } from '../../platform/time.ts'
@@ -227,12 +228,13 @@ function target(principal: Principal, subscriptionId: string) {
 
 function readingRoutes(http: Http, app: BillingApp): void {
   const config = { access: 'billing:read' } as const
+  const lagging = { ...config, mayLag: true } as const
   const params = Type.Object({ subscription_id: Type.String() })
 
   http.get(
     '/api/billing/subscriptions',
     {
-      config,
+      config: lagging,
       schema: {
         operationId: 'listSubscriptions',
         summary: 'Subscriptions, newest first',
@@ -255,7 +257,7 @@ function readingRoutes(http: Http, app: BillingApp): void {
         ...(accountId !== undefined && { accountId }),
         ...(status !== undefined && { status }),
       }
-      const found = await listSubscriptions(app.db, filter, paging)
+      const found = await listSubscriptions(reading(app, request).db, filter, paging)
       return envelope({ subscriptions: found.items.map(subscriptionView), next_cursor: found.nextCursor })
     },
   )
@@ -280,7 +282,7 @@ function readingRoutes(http: Http, app: BillingApp): void {
   http.get(
     '/api/billing/subscriptions/:subscription_id/timeline',
     {
-      config,
+      config: lagging,
       schema: {
         operationId: 'getTimeline',
         summary: 'Every fact that led here, and what happens next and when',
@@ -291,8 +293,9 @@ function readingRoutes(http: Http, app: BillingApp): void {
       },
     },
     async (request) => {
-      const subscription = await getOwned(app, request.principal, request.params.subscription_id)
-      const { facts, next } = await readTimeline(app.db, subscription)
+      const reader = reading(app, request)
+      const subscription = await getOwned(reader, request.principal, request.params.subscription_id)
+      const { facts, next } = await readTimeline(reader.db, subscription)
       const at = (instant: Date) => renderInstant(instant, subscription.timeZone)
       return envelope({
         subscription_id: subscription.subscriptionId,
@@ -305,7 +308,7 @@ function readingRoutes(http: Http, app: BillingApp): void {
   http.get(
     '/api/billing/upcoming',
     {
-      config,
+      config: lagging,
       schema: {
         operationId: 'listUpcomingCharges',
         summary: 'Every charge that would run by an instant, without running it',
@@ -321,7 +324,7 @@ function readingRoutes(http: Http, app: BillingApp): void {
       const { until, account_id, ...paging } = request.query
       const accountId = tenantOf(request.principal, account_id)
       const filter = { until: readInstant('until', until), ...(accountId !== undefined && { accountId }) }
-      const found = await listUpcoming(app, filter, paging)
+      const found = await listUpcoming(reading(app, request), filter, paging)
       return envelope({
         charges: found.items.map((charge) => ({
           at: renderInstant(charge.at, charge.timeZone),

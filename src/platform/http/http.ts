@@ -20,6 +20,7 @@ import { countUnparsable, type Identifies, openAccessHooks } from './admission.t
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
 import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
+import { type ReplicaReads, readFromReplica, requireReadsThatLag } from './may-lag.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
 import { openSlowRefusals } from './slow-refusals.ts'
 import { suspectText, unstorableTextRefusal } from './unstorable-text.ts'
@@ -82,6 +83,8 @@ export type HttpOptions = {
   /** Somebody guesses tokens or signatures by the hundred. Told once a minute per socket address. */
   onFlood?: (flood: { of: 'tokens' | 'signatures'; source: string }) => void
   fairness?: FairnessOptions
+  /** Absent: every read goes to the primary. */
+  replica?: ReplicaReads | undefined
 }
 
 export const bodyLimits = { ordinary: 256 * 1024, bulk: 2 * 1024 * 1024, webhook: 64 * 1024 } as const
@@ -130,6 +133,8 @@ export function buildHttp(options: HttpOptions): Http {
   http.decorateRequest('counted', false)
   http.decorateRequest('share', null)
   requirePolicies(http, options.openPrefixes)
+  requireReadsThatLag(http)
+  if (options.replica) readFromReplica(http, options.replica)
   const floodOf = (of: 'tokens' | 'signatures') =>
     openSlowRefusals((source) => options.onFlood?.({ of, source }))
   const [badTokens, badSignatures] = [floodOf('tokens'), floodOf('signatures')]
