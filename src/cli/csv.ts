@@ -10,11 +10,14 @@ export type CsvPart = {
 // A quote that nobody closes would swallow the rest of the file; no honest record is longer than this.
 const longestRecord = 65_536
 
+/** What stands between two cells. */
+export type Separator = ',' | ';' | '\t'
+
 /**
  * Splits text into records by RFC 4180: quoted cells may hold commas, quotes (doubled) and line breaks; lines end with
  * CRLF or LF. `isLast` says that the file ends with this text.
  */
-export function readCsv(text: string, isLast: boolean): CsvPart {
+export function readCsv(text: string, isLast: boolean, separator: Separator = ','): CsvPart {
   const records: CsvRecord[] = []
   const hasQuotes = text.includes('"')
   let at = 0
@@ -24,11 +27,11 @@ export function readCsv(text: string, isLast: boolean): CsvPart {
     const raw = withoutReturn(text.slice(at, lineEnd === -1 ? text.length : lineEnd))
     const next = lineEnd === -1 ? text.length : lineEnd + 1
     if (!hasQuotes || !raw.includes('"')) {
-      records.push({ raw, cells: raw.split(','), lines: 1 })
+      records.push({ raw, cells: raw.split(separator), lines: 1 })
       at = next
       continue
     }
-    const quoted = readQuotedRecord(text, at)
+    const quoted = readQuotedRecord(text, at, separator)
     if (quoted === 'unfinished' && !isLast && text.length - at < longestRecord) break
     if (typeof quoted === 'string') {
       records.push({ raw, cells: undefined, lines: 1 })
@@ -45,15 +48,16 @@ export function readCsv(text: string, isLast: boolean): CsvPart {
 function readQuotedRecord(
   text: string,
   start: number,
+  separator: Separator,
 ): { cells: string[]; end: number } | 'unfinished' | 'broken' {
   const cells: string[] = []
   let at = start
   for (;;) {
-    const cell = text[at] === '"' ? readQuotedCell(text, at) : readBareCell(text, at)
+    const cell = text[at] === '"' ? readQuotedCell(text, at) : readBareCell(text, at, separator)
     if (typeof cell === 'string') return cell
     cells.push(cell.value)
     at = cell.end
-    if (text[at] === ',') at++
+    if (text[at] === separator) at++
     else if (at >= text.length) return { cells, end: at }
     else if (text[at] === '\n') return { cells, end: at + 1 }
     else if (text[at] === '\r' && text[at + 1] === '\n') return { cells, end: at + 2 }
@@ -75,13 +79,18 @@ function readQuotedCell(text: string, start: number): Cell | 'unfinished' {
   }
 }
 
-const endOfBareCell = /[,\n"]/g
+const endOfBareCell: Readonly<Record<Separator, RegExp>> = {
+  ',': /[,\n"]/g,
+  ';': /[;\n"]/g,
+  '\t': /[\t\n"]/g,
+}
 
-function readBareCell(text: string, start: number): Cell | 'broken' {
-  endOfBareCell.lastIndex = start
-  const end = endOfBareCell.exec(text)?.index ?? text.length
+function readBareCell(text: string, start: number, separator: Separator): Cell | 'broken' {
+  const ending = endOfBareCell[separator]
+  ending.lastIndex = start
+  const end = ending.exec(text)?.index ?? text.length
   if (text[end] === '"') return 'broken'
-  if (text[end] !== ',' && text[end - 1] === '\r' && end > start)
+  if (text[end] !== separator && text[end - 1] === '\r' && end > start)
     return { value: text.slice(start, end - 1), end: end - 1 }
   return { value: text.slice(start, end), end }
 }

@@ -33,6 +33,18 @@ export async function openImportFile(path: string, columns: Columns): Promise<Im
       read: (from) => readRecords(fillFromStdin(), from, undefined, columns),
     }
   }
+  const { head, size, identity } = await headOf(path)
+  const format = formatOf(head, size <= headBytes, columns)
+  return {
+    identity,
+    size,
+    read: (from) =>
+      readRecords(fillFromFile(path, from.bytes), from, from.bytes > 0 ? format : undefined, columns),
+  }
+}
+
+/** The first bytes of a file, and what stands for all of it. */
+export async function headOf(path: string): Promise<{ head: Buffer; size: number; identity: string }> {
   const file = await open(path).catch(() => {
     throw new CommandFailed(`${path} cannot be read.`)
   })
@@ -48,13 +60,7 @@ export async function openImportFile(path: string, columns: Columns): Promise<Im
       .update(head)
       .digest('hex')
       .slice(0, 32)
-    const format = formatOf(head, size <= headBytes, columns)
-    return {
-      identity,
-      size,
-      read: (from) =>
-        readRecords(fillFromFile(path, from.bytes), from, from.bytes > 0 ? format : undefined, columns),
-    }
+    return { head, size, identity }
   } finally {
     await file.close()
   }

@@ -4,14 +4,16 @@ import { NoArchive, openArchive } from '../batch/retention/rank-archive.ts'
 import { restoreRanks } from '../batch/retention/restore-ranks.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import { CommandFailed, parseFlags, UsageError, withFoundation } from './command.ts'
-import { openImportFile, openRejects } from './import-file.ts'
+import { openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
+import { formatFlags, openImport } from './open-import.ts'
 
 export async function importRanks(args: string[]): Promise<number> {
   const { values, positionals } = parseFlags(args, {
     workspace: { type: 'string' },
     rejects: { type: 'string' },
     json: { type: 'boolean', default: false },
+    ...formatFlags,
   })
   const [path, ...more] = positionals
   if (!path || more.length > 0) throw new UsageError('Name one file, or - for standard input.')
@@ -20,10 +22,8 @@ export async function importRanks(args: string[]): Promise<number> {
   if (workspace === undefined || !callerIdPattern.test(workspace)) {
     throw new UsageError('Name the workspace: --workspace ID, 1 to 64 of A-Za-z0-9_.:-')
   }
-  const source = await openImportFile(path, {
-    known: Object.keys(RankForm.properties),
-    required: RankForm.required,
-  })
+  const columns = { known: Object.keys(RankForm.properties), required: RankForm.required }
+  const source = await openImport(path, 'ranks', columns, values)
   const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-ranks.csv' : `${path}.rejected.csv`)
   return withFoundation('import', async (app) => {
     const rejects = openRejects(rejectsPath)
@@ -31,7 +31,7 @@ export async function importRanks(args: string[]): Promise<number> {
     const outcome = await importRankFile(app.batch, workspace, source, rejects, progress).finally(
       rejects.close,
     )
-    reportImport(`ranks into workspace ${workspace}`, outcome, rejectsPath, values.json)
+    reportImport(`ranks into workspace ${workspace}`, outcome, rejectsPath, values.json, source.told)
     return 0
   })
 }

@@ -31,18 +31,35 @@ function barOf(share: number): string {
 
 export type ImportOutcome = ImportState & { resumedAt: number }
 
+/** What was understood of a file that another tool wrote. */
+export type FormatTold = {
+  format: string
+  title: string
+  unknownColumns: readonly string[]
+  notes: readonly string[]
+}
+
 /** The last word: counts, and where the rejected lines are. */
 export function reportImport(
   what: string,
   outcome: ImportOutcome,
   rejectsPath: string,
   asJson: boolean,
+  told?: FormatTold,
 ): void {
   const { inserted, updated, unchanged, rejected, lines, resumedAt } = outcome
   const rejects = rejected > 0 ? rejectsPath : null
   if (asJson) {
-    printJson({ inserted, updated, unchanged, rejected, lines, resumed_after_line: resumedAt, rejects })
+    const counts = { inserted, updated, unchanged, rejected, lines, resumed_after_line: resumedAt, rejects }
+    const format = told && { format: told.format, unknown_columns: told.unknownColumns, notes: told.notes }
+    printJson({ ...counts, ...format })
     return
+  }
+  if (told) {
+    print(`Read as a file of ${told.title}.`)
+    for (const note of told.notes) print(note)
+    if (told.unknownColumns.length > 0)
+      print(`Columns that nobody here knows, and nothing is read from: ${told.unknownColumns.join(', ')}`)
   }
   if (resumedAt > 0) print(`Went on after line ${count(resumedAt)}, where an earlier run had stopped.`)
   print(

@@ -347,3 +347,86 @@ describe('importing volumes', () => {
     expect(existsSync(`${path}.rejected.csv`)).toBe(true)
   })
 })
+
+describe('files of other tools', () => {
+  const header = 'date,rank,url,target,keyword,device,country,datacenter,local,custom'
+  const row = (at: number) => `2029-12-01,${(at % 90) + 1},null,ex.com,bulk ${at},M,kr,,,`
+
+  test('are known by their header and imported as everything is; what is rejected is told with its line', async () => {
+    const workspace = await bulkWorkspace(3)
+    const path = writeFile(
+      Buffer.from(
+        `\ufeff${header},mood\n${row(0)},x\n2029-12-01,32767,null,ex.com,bulk 1,M,kr,,,,x\n${row(7)},x\n`,
+        'utf16le',
+      ),
+    )
+    const told = await run(['ranks', path, '--workspace', workspace])
+    expect(told).toMatchObject({
+      format: 'serposcope',
+      unknown_columns: ['mood'],
+      inserted: 2,
+      rejected: 1,
+      lines: 4,
+    })
+    expect(readFileSync(told.rejects, 'utf8')).toContain('4,keyword_not_found,')
+    expect(
+      await world.query(
+        `select status, position, searched_depth, engine, device, location from batch.rank
+         where workspace_id = $1 order by keyword_id`,
+        [workspace],
+      ),
+    ).toEqual([
+      {
+        status: 'ranked',
+        position: 1,
+        searched_depth: 100,
+        engine: 'google',
+        device: 'mobile',
+        location: 'KR',
+      },
+      {
+        status: 'not_in_depth',
+        position: null,
+        searched_depth: 100,
+        engine: 'google',
+        device: 'mobile',
+        location: 'KR',
+      },
+    ])
+    expect(await run(['ranks', path, '--workspace', workspace])).toMatchObject({ inserted: 0, unchanged: 2 })
+  })
+
+  test('go on where they stopped', async () => {
+    const workspace = await bulkWorkspace(5000)
+    const path = writeFile(`${header}\n${Array.from({ length: 5000 }, (_, at) => row(at)).join('\n')}\n`)
+    // Whoever imported it before had come to the first part, and was killed.
+    const preload = `data:text/javascript,${encodeURIComponent(`
+      let parts = 0
+      const { default: pg } = await import('${import.meta.resolve('pg')}')
+      const query = pg.Client.prototype.query
+      pg.Client.prototype.query = function (...args) {
+        if (args[0] === 'commit' && ++parts > 1) process.kill(process.pid, 'SIGKILL')
+        return query.apply(this, args)
+      }
+    `)}`
+    expect((await start(['ranks', path, '--workspace', workspace], { preload }).ended).code).toBeNull()
+    expect(await countRanks(workspace)).toBe(2000)
+    expect(await run(['ranks', path, '--workspace', workspace])).toMatchObject({
+      inserted: 5000,
+      resumed_after_line: 2001,
+    })
+    expect(await countRanks(workspace)).toBe(5000)
+  })
+
+  test.each([
+    [['ranks', '--format', 'excel'], 2, '--format takes one of auto, gsc'],
+    [['ranks', '--format', 'gsc'], 1, 'This is no file of Google Search Console'],
+    [['ranks', '--day', 'today'], 2, '--day takes a day'],
+    [['volumes'], 1, 'use "rankledger import ranks"'],
+  ])('%j that do not fit are refused before anything is opened', async ([what, ...flags], code, message) => {
+    const args = [what!, writeFile(`${header}\n${row(1)}\n`), ...flags]
+    const ended = await start(what === 'ranks' ? [...args, '--workspace', 'ws'] : args).ended
+    expect(ended.code).toBe(code)
+    expect(ended.stderr).toContain(message)
+  })
+})

@@ -1,0 +1,75 @@
+import { isSeriesName } from '../batch/ranks/rank.ts'
+import { parseDay } from '../platform/time.ts'
+import { CommandFailed, UsageError } from './command.ts'
+import { formats, openForeignFile } from './files/open-foreign-file.ts'
+import { FileTrouble } from './files/table.ts'
+import { type Columns, headOf, type ImportFile, openImportFile } from './import-file.ts'
+import type { FormatTold } from './import-report.ts'
+
+export const formatNames: readonly string[] = ['auto', ...formats.map(({ name }) => name)]
+
+/** The flags that tell what a file of another tool does not say itself. */
+export const formatFlags = {
+  format: { type: 'string', default: 'auto' },
+  day: { type: 'string' },
+  site: { type: 'string' },
+  device: { type: 'string' },
+  location: { type: 'string' },
+  depth: { type: 'string' },
+} as const
+
+type Flags = {
+  readonly format: string
+  readonly day?: string | undefined
+  readonly site?: string | undefined
+  readonly device?: string | undefined
+  readonly location?: string | undefined
+  readonly depth?: string | undefined
+}
+
+/** Opens a file to import: one in our own form, or one that another tool wrote, which says what it was taken for. */
+export async function openImport(
+  path: string,
+  what: 'ranks' | 'volumes',
+  columns: Columns,
+  flags: Flags,
+): Promise<ImportFile & { told?: FormatTold }> {
+  if (!formatNames.includes(flags.format))
+    throw new UsageError(`--format takes one of ${formatNames.join(', ')}.`)
+  const said = saidIn(flags)
+  const isAuto = flags.format === 'auto'
+  if (path === '-') {
+    if (isAuto) return openImportFile(path, columns)
+    throw new UsageError('Standard input is read in our own form; name the file of another tool.')
+  }
+  let own: unknown
+  if (isAuto) {
+    try {
+      return await openImportFile(path, columns)
+    } catch (error) {
+      if (!(error instanceof CommandFailed)) throw error
+      own = error
+    }
+  }
+  try {
+    const { identity } = await headOf(path)
+    const file = await openForeignFile(path, identity, what, isAuto ? undefined : flags.format, said)
+    if (!file) throw own
+    const { format, unknownColumns, notes } = file
+    return { ...file, told: { format: format.name, title: format.title, unknownColumns, notes } }
+  } catch (error) {
+    throw error instanceof FileTrouble ? new CommandFailed(error.message) : error
+  }
+}
+
+function saidIn({ day, site, device, location, depth }: Flags) {
+  if (day !== undefined && parseDay(day) === undefined)
+    throw new UsageError('--day takes a day such as 2026-11-14.')
+  for (const [name, value] of Object.entries({ device, location }))
+    if (value !== undefined && !isSeriesName(value))
+      throw new UsageError(`--${name} takes 1 to 64 of A-Za-z0-9_.:-`)
+  const places = depth === undefined ? undefined : Number(depth)
+  if (places !== undefined && !(Number.isInteger(places) && places >= 1 && places <= 10_000))
+    throw new UsageError('--depth takes a number from 1 to 10000.')
+  return { day, site, device, location, depth: places }
+}

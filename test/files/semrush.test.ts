@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest'
+import { understood, writeSample } from './sample-files.ts'
+
+const site = '*.ex.com/*'
+const series = { engine: 'google', device: 'mobile', location: 'KR' }
+
+test('Position Tracking: a column per day, and "-" is not ranked', async () => {
+  const day = (name: string) =>
+    ['', '_type', '_landing', '_difference'].map((part) => `${site}_${name}${part}`)
+  const text = [
+    'Project,ex.com',
+    '',
+    ['Keyword', 'Tags', 'Intents', ...day('20260310'), ...day('20260311'), 'Search Volume', 'Extra'].join(
+      ',',
+    ),
+    'shoes,,i,4,organic,https://ex.com/a,0,-,,,0,1000,x',
+    'boots,,i,,,,,120,organic,https://ex.com/b,1,10,x',
+    'maps,,i,1,local,https://ex.com/c,0,2,local,,0,10,x',
+    'cut,,i,1,organic',
+  ].join('\n')
+  const path = writeSample('tracking.csv', text)
+  await expect(understood(path, 'ranks')).rejects.toThrow('--device')
+  const told = await understood(path, 'ranks', { said: { device: 'mobile', location: 'KR' } })
+  expect(told).toMatchObject({ format: 'semrush', unknownColumns: ['extra'] })
+  expect(told?.fields).toEqual([
+    {
+      ...series,
+      keyword: 'shoes',
+      day: '2026-03-10',
+      status: 'ranked',
+      position: 4,
+      searched_depth: 100,
+      url: 'https://ex.com/a',
+    },
+    { ...series, keyword: 'shoes', day: '2026-03-11', status: 'not_in_depth', searched_depth: 100 },
+    {
+      ...series,
+      keyword: 'boots',
+      day: '2026-03-11',
+      status: 'ranked',
+      position: 120,
+      searched_depth: 120,
+      url: 'https://ex.com/b',
+    },
+  ])
+  expect(told?.rejected).toEqual([
+    [6, 'not_organic'],
+    [7, 'wrong_number_of_cells'],
+  ])
+})
+
+test('of several sites one has to be named', async () => {
+  const path = writeSample('two.csv', 'Keyword,a.com_20260310,b.com_20260310\nshoes,1,2\n')
+  const said = { device: 'mobile', location: 'KR' }
+  await expect(understood(path, 'ranks', { said })).rejects.toThrow("--site 'a.com' or 'b.com'")
+  const told = await understood(path, 'ranks', { said: { ...said, site: 'b.com' } })
+  expect(told?.fields).toMatchObject([{ position: 2 }])
+})
+
+test('Positions: country by the file name, day by the row', async () => {
+  const text =
+    'Keyword,Position,Previous position,Search Volume,URL,Timestamp,Position Type\nshoes,7,9,100,https://ex.com/a,2026-03-09,Organic\nboots,1,1,10,https://ex.com/b,2026-03-09,Local pack\n'
+  const path = writeSample('ex.com-organic.Positions-kr-20260310-2026-03-10T10_00_00Z.csv', text)
+  const told = await understood(path, 'ranks', { said: { device: 'mobile' } })
+  expect(told?.fields).toMatchObject([{ ...series, keyword: 'shoes', day: '2026-03-09', position: 7 }])
+  expect(told?.rejected).toEqual([[3, 'not_organic']])
+})
