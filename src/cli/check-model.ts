@@ -73,6 +73,12 @@ function figuresOf({ manifest, live }: RegisteredModel): string {
     `Ranked at both ends, ${holdout.ranked.examples} rows: ${loss(holdout.ranked.log_loss)}; class shares ${loss(baseline_prior.ranked.log_loss)}, ${baseline_naive.ranked.rule} ${loss(baseline_naive.ranked.log_loss)}.`,
     `Rise against fall: AUC ${holdout.auc_rise_fall?.toFixed(3) ?? 'unknown'}; calibration error ${holdout.calibration_error.toFixed(3)}.`,
   ]
+  if (manifest.metrics.importances) {
+    const dearest = manifest.metrics.importances.slice(0, 3)
+    lines.push(
+      `It goes most by ${dearest.map(({ feature, loss_increase }) => `${feature} (${loss(loss_increase)})`).join(', ')}: so much log-loss more without each.`,
+    )
+  }
   if (live)
     lines.push(
       `Predictions that came due, ${live.examples} up to ${live.until}: ${loss(live.logLoss)}; class shares ${loss(live.priorLogLoss)}, naive rule ${loss(live.naiveLogLoss)}.`,

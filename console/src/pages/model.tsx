@@ -7,6 +7,7 @@ import { useMay } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
 import { useSay } from '../ui/language.tsx'
 import { Card, Facts, Figure, Id, Loaded, PageHead, Status, Table, useNumber, When } from '../ui/parts.tsx'
+import { Confusion, Importances } from './model-insight.tsx'
 
 const ReliabilityChart = lazy(async () => ({ default: (await import('../ui/charts.tsx')).ReliabilityChart }))
 
@@ -15,6 +16,7 @@ type Figures = {
   log_loss: number
   accuracy: number
   calibration_error: number
+  confusion?: number[][]
   reliability: { mean_probability: number; hit_share: number; examples: number }[]
 }
 type Metrics = {
@@ -23,6 +25,7 @@ type Metrics = {
   baseline_naive: { rule: string; log_loss: number }
   active_same_holdout: Figures | null
   rungs: { name: string; holdout: Figures }[]
+  importances?: { feature: string; loss_increase: number }[]
 }
 
 const fetchOne = (id: string) =>
@@ -174,6 +177,15 @@ function Shown({ one }: { one: One }) {
             />
           </Card>
         </div>
+        {metrics.holdout.confusion && metrics.importances && (
+          <div className="rl-grid-wide">
+            <Confusion
+              classes={(one.label as { classes: string[] }).classes}
+              counts={metrics.holdout.confusion}
+            />
+            <Importances of={metrics.importances} />
+          </div>
+        )}
         <Card title={say('manifest')}>
           <Facts
             of={[

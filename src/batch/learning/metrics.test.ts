@@ -4,6 +4,7 @@ import {
   aucBetween,
   aucOvr,
   calibrationError,
+  confusion,
   logLoss,
   pairedBootstrap,
   reliability,
@@ -19,6 +20,15 @@ test('log-loss is the mean surprise', () => {
 
 test('accuracy counts the rows whose most probable class happened', () => {
   expect(accuracy(probabilities, labels, 2)).toBe(0.75)
+})
+
+test('the confusion matrix has a row for what happened and a column for what was thought', () => {
+  const probabilities = Float64Array.from([0.7, 0.2, 0.1, 0.1, 0.2, 0.7, 0.6, 0.3, 0.1])
+  expect(confusion(probabilities, Uint8Array.from([0, 2, 1]), 3)).toEqual([
+    [1, 0, 0],
+    [1, 0, 0],
+    [0, 0, 1],
+  ])
 })
 
 test('AUC is the share of pairs in the right order, ties counting half', () => {

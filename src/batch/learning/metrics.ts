@@ -12,6 +12,8 @@ export type Metrics = {
   aucRiseFall: number | undefined
   calibrationError: number
   reliability: ReliabilityBin[]
+  /** Rows by what happened, and within that by the most probable class. */
+  confusion: number[][]
 }
 
 /** Rows whose most probable class was given a probability in the bin, and how often that class then came. */
@@ -32,6 +34,7 @@ export function measure(probabilities: Float64Array, labels: Uint8Array, classes
     aucRiseFall: aucBetween(probabilities, labels, classes, 0, classes - 1),
     calibrationError: calibrationError(probabilities, labels, classes),
     reliability: reliability(probabilities, labels, classes),
+    confusion: confusion(probabilities, labels, classes),
   }
 }
 
@@ -47,6 +50,12 @@ export function accuracy(probabilities: Float64Array, labels: Uint8Array, classe
   let right = 0
   for (const [row, label] of labels.entries()) if (topLabel(probabilities, row, classes) === label) right++
   return right / labels.length
+}
+
+export function confusion(probabilities: Float64Array, labels: Uint8Array, classes: number): number[][] {
+  const counts = Array.from({ length: classes }, () => new Array<number>(classes).fill(0))
+  for (const [row, label] of labels.entries()) counts[label]![topLabel(probabilities, row, classes)]!++
+  return counts
 }
 
 export function aucOvr(probabilities: Float64Array, labels: Uint8Array, classes: number): number | undefined {

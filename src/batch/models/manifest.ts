@@ -40,6 +40,8 @@ export type Manifest = {
     baseline_naive: NaiveFigures
     active_same_holdout: JudgedFigures | null
     rungs: RungFigures[]
+    /** By how much the loss on the hold-out grows without what a feature says, the dearest first; absent in models made before it was measured. */
+    importances?: { feature: string; loss_increase: number }[]
   }
   /** What anybody could say without a model, learnt from the same rows: live quality is held against it. */
   rivals: { class_shares: number[]; naive: { rule: string; shares: number[][] } }
@@ -79,7 +81,11 @@ export type Figures = {
 /** The loss on rows that were ranked at both ends; null without any. */
 export type RankedLoss = { examples: number; log_loss: number | null }
 
-export type JudgedFigures = Figures & { ranked: RankedLoss }
+export type JudgedFigures = Figures & {
+  ranked: RankedLoss
+  /** Rows by what happened, and within that by the most probable class; absent in models made before it was counted. */
+  confusion?: number[][]
+}
 
 /** The best of the naive rules, on all rows and on ranked ones, and every one of them. */
 export type NaiveFigures = {

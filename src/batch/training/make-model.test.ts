@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { historyOf, type SmallRank } from '../../../test/batch/small-history.ts'
+import { featureNames } from '../dataset/features.ts'
 import type { History } from '../dataset/history.ts'
 import { createRandom, type Random } from '../learning/random.ts'
 import { type MakeRequest, makeModel } from './make-model.ts'
@@ -56,5 +57,14 @@ describe('half of the keywords are never found, and telling which is no merit', 
     expect(gate.decision).toBe('promote')
     expect(metrics.baseline_naive.rule).toBe('distance_from_mean')
     expect(metrics.holdout.auc_rise_fall).toBeGreaterThan(0.6)
+    const counted = metrics.holdout.confusion!
+    expect(counted.flat().reduce((sum, count) => sum + count)).toBe(metrics.holdout.examples)
+    const right = counted.reduce((sum, row, label) => sum + row[label]!, 0)
+    expect(right / metrics.holdout.examples).toBeCloseTo(metrics.holdout.accuracy, 12)
+    const worth = metrics.importances!
+    expect(new Set(worth.map(({ feature }) => feature))).toEqual(new Set(featureNames))
+    // That a keyword is never found says most; of the others it is their place, from which they return.
+    expect(worth.slice(0, 2).map(({ feature }) => feature)).toEqual(['not_found_share_28', 'place'])
+    expect(worth[1]!.loss_increase).toBeGreaterThan(0.01)
   })
 })

@@ -3,6 +3,7 @@ import { type Examples, holdOut, sliceExamples } from '../dataset/examples.ts'
 import { daysKept, examplesOf, featureNames, horizonOfHistory } from '../dataset/features.ts'
 import { calendarOf, dayName, type History, spanOf } from '../dataset/history.ts'
 import { leastPlaces, leastShare, medianDaysFor } from '../dataset/label.ts'
+import { importances } from '../learning/importance.ts'
 import {
   logLoss,
   type Metrics,
@@ -111,6 +112,7 @@ export async function makeModel(
       holdout: judgedFigures(outcome.judged.holdout, outcome.judged.model, rivals.rankedHoldout),
       baseline_prior: {
         ...figuresOf(climb.classShares),
+        confusion: climb.classShares.confusion,
         ranked: rankedLoss(rivals.ranked.classShares, rivals.rankedHoldout),
       },
       baseline_naive: naiveFigures(rivals, climb.holdout),
@@ -123,6 +125,7 @@ export async function makeModel(
         validation_log_loss: validationLoss ?? null,
         holdout: figuresOf(holdout),
       })),
+      importances: importancesOf(outcome.judged.model, climb.holdout, request.seed),
     },
     rivals: {
       class_shares: sharesOf(examples, classes.length)[0]!,
@@ -243,7 +246,11 @@ function gateOf(
 }
 
 function judgedFigures(metrics: Metrics, model: Model, rankedHoldout: Examples): JudgedFigures {
-  return { ...figuresOf(metrics), ranked: rankedLoss(lossOn(model, rankedHoldout), rankedHoldout) }
+  return {
+    ...figuresOf(metrics),
+    ranked: rankedLoss(lossOn(model, rankedHoldout), rankedHoldout),
+    confusion: metrics.confusion,
+  }
 }
 
 function rankedLoss(loss: number, { labels }: Examples): RankedLoss {
@@ -282,14 +289,27 @@ export function figuresOf(metrics: Metrics): Figures {
   }
 }
 
-const expectedRows = 5_000
+function importancesOf(model: Model, holdout: Examples, seed: number) {
+  const labels = spread(holdout.labels, Uint8Array)
+  const lossOf = (columns: Float32Array[]) => logLoss(predict(model, columns), labels, classes.length)
+  return importances(someRows(holdout), lossOf, seed)
+    .map((increase, at) => ({ feature: featureNames[at]!, loss_increase: increase }))
+    .sort((one, other) => other.loss_increase - one.loss_increase)
+}
 
-/** Rows spread over all of them, enough to know what a branch expects. */
-function someRows({ columns, labels }: Examples): Float32Array[] {
-  const count = Math.min(expectedRows, labels.length)
-  return columns.map((column) =>
-    Float32Array.from({ length: count }, (_, at) => column[Math.floor((at * labels.length) / count)]!),
-  )
+const fewRows = 5_000
+
+/** Rows spread over all of them, enough to know what a branch expects or what a feature is worth. */
+function someRows({ columns }: Examples): Float32Array[] {
+  return columns.map((column) => spread(column, Float32Array))
+}
+
+function spread<Column extends Float32Array | Uint8Array>(
+  column: Column,
+  Kind: { from(source: { length: number }, pick: (_: unknown, at: number) => number): Column },
+): Column {
+  const count = Math.min(fewRows, column.length)
+  return Kind.from({ length: count }, (_, at) => column[Math.floor((at * column.length) / count)]!)
 }
 
 const sampleCount = 32
