@@ -128,3 +128,25 @@ test('only the configuration reads the environment', () => {
   const readers = sources.filter(({ text }) => /process\.env/.test(text)).map(({ path }) => path)
   expect(readers.filter((path) => path !== 'config.ts')).toEqual([])
 })
+
+test('no file is longer than a reader follows in one go', () => {
+  const long = sources.filter(({ text }) => text.split('\n').length > 401)
+  expect(long.map(({ path, text }) => `${path} has ${text.split('\n').length - 1} lines`)).toEqual([])
+})
+
+test('no folder but that of commands holds more files than a newcomer reads the names of', () => {
+  const counts = new Map<string, number>()
+  for (const { path } of sources) counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1)
+  expect(counts.get('cli')).toBeGreaterThan(21)
+  expect([...counts].filter(([folder, files]) => folder !== 'cli' && files > 21)).toEqual([])
+})
+
+test('what takes `db` opens no transaction that writes', () => {
+  // A use-case opens its own by way of `app.db`; whoever is handed a bare `db` may only read in one.
+  const opened = /(?<![.\w])(?:db|pool)\s*\.transaction\(\)((?:\s*\.set\w+\([^)]*\))*)\s*\.execute/g
+  const transactions = sources.flatMap(({ path, text }) =>
+    [...text.matchAll(opened)].map(([, settings]) => ({ path, settings })),
+  )
+  expect(transactions.length).toBeGreaterThan(1)
+  expect(transactions.filter(({ settings }) => !settings!.includes("setAccessMode('read only')"))).toEqual([])
+})

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
-import type { BillingDb, BillingTx } from './app.ts'
+import type { BillingApp, BillingDb, BillingTx } from './app.ts'
 import { wakeUnsettled } from './wake-unsettled.ts'
 
 export type ChargingStop = {
@@ -66,12 +66,15 @@ export async function findChargingStop(db: BillingDb, provider?: string): Promis
   )
 }
 
+type Lifting = Pick<BillingApp, 'db' | 'clock'>
+
 /**
  * Lets charges pass again, of all providers. What fell due before now may have been sent by a database that is no more, so
  * it is looked up before its first send. False: nothing had stopped them.
  */
-export async function liftChargingStop(db: BillingDb, now: Date): Promise<boolean> {
-  return db.transaction().execute(async (tx) => {
+export async function liftChargingStop(app: Lifting): Promise<boolean> {
+  const now = app.clock()
+  return app.db.transaction().execute(async (tx) => {
     const lifted = await tx.deleteFrom('billing.charging_stop').returning('cause').execute()
     await sql`delete from platform.alarm where kind = 'credentials_refused'`.execute(tx)
     if (lifted.length === 0) return false
@@ -84,8 +87,9 @@ export async function liftChargingStop(db: BillingDb, now: Date): Promise<boolea
  * The provider takes our credentials again, so what was stopped for their sake goes on. A stop of all providers stays.
  * False: nothing had been stopped for it.
  */
-export async function liftCredentialStop(db: BillingDb, provider: string, now: Date): Promise<boolean> {
-  return db.transaction().execute(async (tx) => {
+export async function liftCredentialStop(app: Lifting, provider: string): Promise<boolean> {
+  const now = app.clock()
+  return app.db.transaction().execute(async (tx) => {
     await clearAlarm(tx, 'credentials_refused', provider)
     const lifted = await tx
       .deleteFrom('billing.charging_stop')

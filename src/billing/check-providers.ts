@@ -28,7 +28,7 @@ export async function checkProviders(app: BillingApp): Promise<CheckedProvider[]
       isForNew: provider === app.providers.forNew,
       lines,
       ok,
-      resumed: ok && (await liftCredentialStop(app.db, provider.name, app.clock())),
+      resumed: ok && (await liftCredentialStop(app, provider.name)),
     })
   }
   return checked

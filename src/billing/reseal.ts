@@ -94,17 +94,20 @@ export async function countSealed(db: BillingDb): Promise<number> {
 
 /** A table that holds values sealed with one of these keys, if any does. It may have to read all of them. */
 export async function findSealedBy(db: BillingDb, versions: readonly number[]): Promise<string | undefined> {
-  return db.transaction().execute(async (tx) => {
-    await sql`set local statement_timeout = 0`.execute(tx)
-    for (const { table } of [...places].reverse()) {
-      // A sealed value tells its key's number in its second to fifth byte.
-      const found = await sql`
+  return db
+    .transaction()
+    .setAccessMode('read only')
+    .execute(async (tx) => {
+      await sql`set local statement_timeout = 0`.execute(tx)
+      for (const { table } of [...places].reverse()) {
+        // A sealed value tells its key's number in its second to fifth byte.
+        const found = await sql`
         select 1 from ${sql.table(table)}
         where sealed is not null
           and ('x' || encode(substring(sealed from 2 for 4), 'hex'))::bit(32)::bigint = any (${[...versions]}::bigint[])
         limit 1`.execute(tx)
-      if (found.rows.length > 0) return table
-    }
-    return undefined
-  })
+        if (found.rows.length > 0) return table
+      }
+      return undefined
+    })
 }

@@ -83,23 +83,21 @@ export function jobRoutes(http: Http, app: App): void {
     },
   )
 
-  const decisions = [
+  const verbs = [
     {
       verb: 'retry',
       operationId: 'retryJob',
       summary: 'Give a dead job its attempts back',
-      decide: reviveDeadJob,
       becomes: 'waiting',
     },
     {
       verb: 'discard',
       operationId: 'discardJob',
       summary: 'Give a dead job up for good',
-      decide: discardDeadJob,
       becomes: 'discarded',
     },
   ] as const
-  for (const { verb, operationId, summary, decide, becomes } of decisions) {
+  for (const { verb, operationId, summary, becomes } of verbs) {
     http.post(
       `/api/jobs/:job_id/${verb}`,
       {
@@ -117,21 +115,23 @@ export function jobRoutes(http: Http, app: App): void {
         const { job_id: id } = request.params
         const [job] = isJobId(id) ? await listJobs(db, { id, limit: 1 }) : []
         if (!job) throw refuse('job_not_found')
-        await db.transaction().execute(async (tx) => {
-          if (!(await decide<AuditTables>(tx, id))) throw refuse('job_not_dead')
-          const { tokenId: actor } = request.principal
-          await insertAudit(tx, {
-            at: app.clock(),
-            actor,
-            action: `job.${verb}`,
-            accountId: null,
-            target: `job:${id}`,
-          })
-        })
+        await decideOn(app, id, verb, request.principal.tokenId)
         return envelope(view(job, becomes))
       },
     )
   }
+}
+
+const decisions = { retry: reviveDeadJob, discard: discardDeadJob }
+
+async function decideOn(app: App, id: string, verb: keyof typeof decisions, actor: string): Promise<void> {
+  await openDb<AuditTables>(app.pool)
+    .transaction()
+    .execute(async (tx) => {
+      if (!(await decisions[verb]<AuditTables>(tx, id))) throw refuse('job_not_dead')
+      const entry = { at: app.clock(), actor, accountId: null }
+      await insertAudit(tx, { ...entry, action: `job.${verb}`, target: `job:${id}` })
+    })
 }
 
 function isJobId(text: string): boolean {

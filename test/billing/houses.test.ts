@@ -158,8 +158,8 @@ test('refused credentials stop charging through that provider alone, until they 
   expect((await moved.invoices('loyal'))[0].status).toBe('open')
 
   old.state.credentialsRefused = false
-  expect(await liftCredentialStop(moved.app.db, 'new-house', moved.app.clock())).toBe(false)
-  expect(await liftCredentialStop(moved.app.db, 'old-house', moved.app.clock())).toBe(true)
+  expect(await liftCredentialStop(moved.app, 'new-house')).toBe(false)
+  expect(await liftCredentialStop(moved.app, 'old-house')).toBe(true)
   await expect
     .poll(
       async () => {

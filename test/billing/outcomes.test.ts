@@ -224,7 +224,7 @@ describe('our own credentials are refused', () => {
     const refused = await world.subscribe('acct_3', { key: 'k' })
     expect([refused.status, refused.body.error.code]).toEqual([503, 'provider_unavailable'])
     world.script.state.credentialsRefused = false
-    expect(await liftChargingStop(world.app.db, world.app.clock())).toBe(true)
+    expect(await liftChargingStop(world.app)).toBe(true)
     expect(await alarms()).toEqual([])
     await sleep(1_100)
     await lookAgain()

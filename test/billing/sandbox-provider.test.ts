@@ -184,7 +184,7 @@ test('a revoked secret key stops charging, over HTTP and with an alarm; nobody p
   expect(await listAlarms(world.app.billing.db, 9)).toMatchObject([
     { kind: 'credentials_refused', subject: 'sandbox' },
   ])
-  expect(await liftChargingStop(world.app.billing.db, world.app.clock())).toBe(true)
+  expect(await liftChargingStop(world.app.billing)).toBe(true)
   await expect
     .poll(async () => (await world.post('/api/billing/subscribe', body)).status, { timeout: 5_000 })
     .toBe(201)

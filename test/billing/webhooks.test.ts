@@ -555,7 +555,7 @@ describe('what becomes of them', () => {
     expect(await findChargingStop(world.app.db)).toMatchObject({ cause: 'live_webhook' })
     expect(await charge()).toEqual({ kind: 'not_sent' })
     expect(world.script.calls.charge).toBe(0)
-    expect(await liftChargingStop(world.app.db, world.app.clock())).toBe(true)
+    expect(await liftChargingStop(world.app)).toBe(true)
     await expect.poll(charge, { timeout: 3_000 }).toMatchObject({ kind: 'done' })
   })
 })

@@ -10,7 +10,7 @@ import {
   toStripeAmount,
 } from '../../src/billing/providers/stripe/stripe-amounts.ts'
 import { declineOf } from '../../src/billing/providers/stripe/stripe-declines.ts'
-import { searchLagMs } from '../../src/sandbox/stripe/stripe-routes.ts'
+import { searchLagMs } from '../../src/sandbox/stripe/stripe-intent-routes.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
 import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
 

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import { stripeProvider } from '../../src/billing/providers/stripe/stripe.ts'
-import { searchLagMs } from '../../src/sandbox/stripe/stripe-routes.ts'
+import { searchLagMs } from '../../src/sandbox/stripe/stripe-intent-routes.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
 import { openProviderWorld } from '../sandbox/open-provider.ts'
 import { providerContract } from './contract-suite.ts'

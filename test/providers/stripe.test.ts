@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import Stripe from 'stripe'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stripeProvider } from '../../src/billing/providers/stripe/stripe.ts'
-import { searchLagMs } from '../../src/sandbox/stripe/stripe-routes.ts'
+import { searchLagMs } from '../../src/sandbox/stripe/stripe-intent-routes.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
 import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
 

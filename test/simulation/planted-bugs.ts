@@ -194,19 +194,19 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'money for a withdrawn invoice is kept',
-    file: 'src/billing/collection/settle-payments.ts',
+    file: 'src/billing/collection/settle-decided.ts',
     from: "} else if (isOpen(locked) && locked.invoiceStatus === 'open') {",
     to: '} else if (isOpen) {',
   },
   {
     name: 'money that pays for nothing counts as earned',
-    file: 'src/billing/collection/settle-payments.ts',
+    file: 'src/billing/collection/settle-decided.ts',
     from: "amount, from: 'unclaimed', to: 'provider' }",
     to: "amount, from: 'revenue', to: 'provider' }",
   },
   {
     name: 'a card that did not pay stays pending',
-    file: 'src/billing/collection/settle-payments.ts',
+    file: 'src/billing/collection/settle-decided.ts',
     from: 'if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)',
     to: '',
   },
@@ -248,7 +248,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'refunds of a dead process are left alone',
-    file: 'src/billing/refunds/refund-rows.ts',
+    file: 'src/billing/refunds/refund-turn-rows.ts',
     from: 'where ${open} and next_lookup_at <= statement_timestamp()',
     to: 'where ${open} and lookup_by <= ${now}',
   },
@@ -382,7 +382,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a new card revives held months',
-    file: 'src/billing/collection/settle-payments.ts',
+    file: 'src/billing/invoices/invoice-rows.ts',
     from: "    .where('due_at', 'is not', null)\n",
     to: '',
   },
@@ -401,7 +401,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the expected remainder forgets accepted refunds',
-    file: 'src/billing/refunds/refund-rows.ts',
+    file: 'src/billing/refunds/refund-turn-rows.ts',
     from: "o.id <> r.id and o.step = 'accepted'",
     to: 'o.id <> r.id and false',
   },
@@ -509,7 +509,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a re-sent refund says what is left by now',
-    file: 'src/billing/refunds/refund-rows.ts',
+    file: 'src/billing/refunds/refund-turn-rows.ts',
     from: 'isQueued ? row.captured - row.refunded : row.remaining!',
     to: 'row.captured - row.refunded',
     story: 'test/billing/references.test.ts',

@@ -17,7 +17,8 @@ import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { lockSubscription, lockSubscriptionsOf } from '../subscriptions/subscription-rows.ts'
 import type { BillingTables } from '../tables.ts'
-import { settleDecided, settlePayments } from './settle-payments.ts'
+import { settleDecided } from './settle-decided.ts'
+import { settlePayments } from './settle-payments.ts'
 
 export type ProviderVerdict =
   | 'settled'

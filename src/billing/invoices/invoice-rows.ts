@@ -337,3 +337,14 @@ export async function setRefunded(tx: BillingTx, invoiceId: string, refunded: bi
     .where('id', '=', invoiceId)
     .execute()
 }
+
+/** What else is owed was given up with the old card; the new one has not been tried. */
+export async function reviveRetries(tx: BillingTx, subscriptionId: string, now: Date): Promise<void> {
+  await tx
+    .updateTable('billing.invoice')
+    .set({ dunning: 'retry', due_at: now })
+    .where('subscription_id', '=', subscriptionId)
+    .where('status', '=', 'open')
+    .where('due_at', 'is not', null)
+    .execute()
+}

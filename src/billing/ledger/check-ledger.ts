@@ -21,6 +21,7 @@ export async function checkLedger(db: BillingDb): Promise<LedgerReport> {
   return db
     .transaction()
     .setIsolationLevel('repeatable read')
+    .setAccessMode('read only')
     .execute(async (tx) => {
       // A large book takes longer than any request may.
       await sql`set local statement_timeout = 0`.execute(tx)

@@ -1,29 +1,19 @@
 import Type, { type Static } from 'typebox'
 import { mayTouch, type Principal } from '../../platform/access/access.ts'
 import { answerOnce } from '../../platform/http/answer-once.ts'
-import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
+import { envelope, success } from '../../platform/http/answers.ts'
 import { AccountId, noteOf, PlanId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
-import { reading } from '../../platform/http/may-lag.ts'
-import { isId } from '../../platform/id.ts'
-import { pageQuery } from '../../platform/page.ts'
-import { renderInstant } from '../../platform/time.ts'
 import { ContactBody, requireZone, TimeZone } from '../accounts/account.ts'
 import type { BillingApp } from '../app.ts'
 import { chargeErrors } from '../collection/charge-refusal.ts'
-import { InstantField, readInstant } from '../instant-field.ts'
-import { toJson } from '../money.ts'
 import { onceContext } from '../once-context.ts'
 import { findNextAction } from '../payments/next-action-rows.ts'
 import { NextActionView, nextActionView } from '../payments/next-action-view.ts'
 import type { GivenMethod } from '../payments/payment-method-rows.ts'
 import { refuse } from '../refusals.ts'
-import { listUpcoming } from '../subscriptions/list-upcoming.ts'
-import { type Subscription, subscriptionStatuses } from '../subscriptions/subscription.ts'
-import { findSubscription, listSubscriptions } from '../subscriptions/subscription-rows.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
 import { SubscriptionView, subscriptionView } from '../subscriptions/subscription-view.ts'
-import { readTimeline } from '../subscriptions/timeline.ts'
-import { ownedBy, tenantOf } from '../tenancy.ts'
 import { cancelSubscription } from './cancel-subscription.ts'
 import { changePaymentMethod } from './change-payment-method.ts'
 import { eraseAccount } from './erase-account.ts'
@@ -46,13 +36,11 @@ const MethodBody = Type.Union(
 
 const SubscriptionId = Type.String({ maxLength: 64 })
 
-export function subscriptionRoutes(http: Http, app: BillingApp): void {
-  askingRoutes(http, app)
-  readingRoutes(http, app)
-}
-
-/** The five requests that change a subscription, each safe to repeat under its Idempotency-Key. */
-function askingRoutes(http: Http, app: BillingApp): void {
+/**
+ * The five requests that change a subscription, each safe to repeat under its Idempotency-Key, and forgetting whoever had
+ * one.
+ */
+export function lifecycleRoutes(http: Http, app: BillingApp): void {
   const Answer = success(SubscriptionView)
   const once = () => onceContext(app)
   const view = subscriptionView
@@ -199,6 +187,25 @@ function askingRoutes(http: Http, app: BillingApp): void {
       })
     },
   )
+
+  http.delete(
+    '/api/billing/accounts/:account_id',
+    {
+      config: { access: 'billing:write' },
+      schema: {
+        operationId: 'eraseAccount',
+        summary: 'Forget the person behind an account; money and the trial stay',
+        tags: ['billing'],
+        params: Type.Object({ account_id: AccountId }),
+        errors: refuse.may('account_not_found', 'subscription_exists'),
+        response: { 200: success(Type.Object({ account_id: Type.String(), erased: Type.Boolean() })) },
+      },
+    },
+    async (request) => {
+      await eraseAccount(app, request.params.account_id, request.principal.tokenId)
+      return envelope({ account_id: request.params.account_id, erased: true })
+    },
+  )
 }
 
 /** The subscription after a charge, and what its customer has to do should the charge wait for that. */
@@ -224,181 +231,4 @@ function target(principal: Principal, subscriptionId: string) {
     actor: principal.tokenId,
     mayTouch: (accountId: string) => mayTouch(principal.account, accountId),
   }
-}
-
-function readingRoutes(http: Http, app: BillingApp): void {
-  const config = { access: 'billing:read' } as const
-  const lagging = { ...config, mayLag: true } as const
-  const params = Type.Object({ subscription_id: Type.String() })
-
-  http.get(
-    '/api/billing/subscriptions',
-    {
-      config: lagging,
-      schema: {
-        operationId: 'listSubscriptions',
-        summary: 'Subscriptions, newest first',
-        tags: ['billing'],
-        querystring: Type.Object(
-          {
-            account_id: Type.Optional(AccountId),
-            status: Type.Optional(Type.Enum([...subscriptionStatuses])),
-            ...pageQuery,
-          },
-          { additionalProperties: false },
-        ),
-        response: { 200: page('subscriptions', SubscriptionView) },
-      },
-    },
-    async (request) => {
-      const { account_id, status, ...paging } = request.query
-      const accountId = tenantOf(request.principal, account_id)
-      const filter = {
-        ...(accountId !== undefined && { accountId }),
-        ...(status !== undefined && { status }),
-      }
-      const found = await listSubscriptions(reading(app, request).db, filter, paging)
-      return envelope({ subscriptions: found.items.map(subscriptionView), next_cursor: found.nextCursor })
-    },
-  )
-
-  http.get(
-    '/api/billing/subscriptions/:subscription_id',
-    {
-      config,
-      schema: {
-        operationId: 'getSubscription',
-        summary: 'One subscription',
-        tags: ['billing'],
-        params,
-        errors: refuse.may('subscription_not_found'),
-        response: { 200: success(SubscriptionView) },
-      },
-    },
-    async (request) =>
-      envelope(subscriptionView(await getOwned(app, request.principal, request.params.subscription_id))),
-  )
-
-  http.get(
-    '/api/billing/subscriptions/:subscription_id/timeline',
-    {
-      config: lagging,
-      schema: {
-        operationId: 'getTimeline',
-        summary: 'Every fact that led here, and what happens next and when',
-        tags: ['billing'],
-        params,
-        errors: refuse.may('subscription_not_found'),
-        response: { 200: success(TimelineView) },
-      },
-    },
-    async (request) => {
-      const reader = reading(app, request)
-      const subscription = await getOwned(reader, request.principal, request.params.subscription_id)
-      const { facts, next } = await readTimeline(reader.db, subscription)
-      const at = (instant: Date) => renderInstant(instant, subscription.timeZone)
-      return envelope({
-        subscription_id: subscription.subscriptionId,
-        facts: facts.map((fact) => ({ ...fact, at: at(fact.at), data: { ...fact.data } })),
-        next: next.map((one) => ({ ...one, at: at(one.at) })),
-      })
-    },
-  )
-
-  http.get(
-    '/api/billing/upcoming',
-    {
-      config: lagging,
-      schema: {
-        operationId: 'listUpcomingCharges',
-        summary: 'Every charge that would run by an instant, without running it',
-        tags: ['billing'],
-        querystring: Type.Object(
-          { until: InstantField, account_id: Type.Optional(AccountId), ...pageQuery },
-          { additionalProperties: false },
-        ),
-        response: { 200: page('charges', ChargeView) },
-      },
-    },
-    async (request) => {
-      const { until, account_id, ...paging } = request.query
-      const accountId = tenantOf(request.principal, account_id)
-      const filter = { until: readInstant('until', until), ...(accountId !== undefined && { accountId }) }
-      const found = await listUpcoming(reading(app, request), filter, paging)
-      return envelope({
-        charges: found.items.map((charge) => ({
-          at: renderInstant(charge.at, charge.timeZone),
-          what: charge.what,
-          account_id: charge.accountId,
-          subscription_id: charge.subscriptionId,
-          plan_id: charge.planId,
-          invoice_id: charge.invoiceId,
-          ...toJson(charge.amount),
-          period_start: renderInstant(charge.period.start, charge.timeZone),
-          period_end: renderInstant(charge.period.end, charge.timeZone),
-        })),
-        next_cursor: found.nextCursor,
-      })
-    },
-  )
-
-  http.delete(
-    '/api/billing/accounts/:account_id',
-    {
-      config: { access: 'billing:write' },
-      schema: {
-        operationId: 'eraseAccount',
-        summary: 'Forget the person behind an account; money and the trial stay',
-        tags: ['billing'],
-        params: Type.Object({ account_id: AccountId }),
-        errors: refuse.may('account_not_found', 'subscription_exists'),
-        response: { 200: success(Type.Object({ account_id: Type.String(), erased: Type.Boolean() })) },
-      },
-    },
-    async (request) => {
-      await eraseAccount(app, request.params.account_id, request.principal.tokenId)
-      return envelope({ account_id: request.params.account_id, erased: true })
-    },
-  )
-}
-
-const TimelineView = Type.Object(
-  {
-    subscription_id: Type.String(),
-    facts: Type.Array(
-      Type.Object({
-        at: Type.String(),
-        what: Type.String(),
-        by: nullable(Type.String()),
-        data: Type.Object({}, { additionalProperties: true }),
-      }),
-    ),
-    next: Type.Array(Type.Object({ at: Type.String(), what: Type.String() })),
-  },
-  { title: 'Timeline' },
-)
-
-const ChargeView = Type.Object(
-  {
-    at: Type.String(),
-    what: Type.Enum(['renewal', 'trial_end', 'retry']),
-    account_id: Type.String(),
-    subscription_id: Type.String(),
-    plan_id: Type.String(),
-    invoice_id: nullable(Type.String()),
-    amount: Type.Integer(),
-    currency: Type.String(),
-    period_start: Type.String(),
-    period_end: Type.String(),
-  },
-  { title: 'UpcomingCharge' },
-)
-
-async function getOwned(
-  app: BillingApp,
-  principal: Principal,
-  subscriptionId: string,
-): Promise<Subscription> {
-  const found = isId('sub_', subscriptionId) ? await findSubscription(app.db, subscriptionId) : undefined
-  return ownedBy(principal, found, () => refuse('subscription_not_found'))
 }

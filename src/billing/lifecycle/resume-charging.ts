@@ -11,7 +11,7 @@ export async function resumeCharging(app: BillingApp): Promise<boolean> {
   if (!(await findChargingStop(app.db))) return false
   await shortenCancellations(app)
   await endCanceled(app)
-  return liftChargingStop(app.db, app.clock())
+  return liftChargingStop(app)
 }
 
 /**

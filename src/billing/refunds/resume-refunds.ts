@@ -1,7 +1,7 @@
 import type { BillingApp } from '../app.ts'
 import { keepBusy } from '../keep-busy.ts'
 import { workIsolated } from '../sweep-failures.ts'
-import { takeDueRefunds } from './refund-rows.ts'
+import { takeDueRefunds } from './refund-turn-rows.ts'
 import { sendRefund } from './send-refund.ts'
 
 /** Sends or looks up refunds that are nobody's at the moment; says how many it was. */

@@ -17,15 +17,8 @@ import { bookRefund } from './book-refund.ts'
 import { type RefundFailure, refundOnRecord } from './refund.ts'
 import { recordRefundElsewhere } from './refund-elsewhere.ts'
 import { refundEvent } from './refund-event.ts'
-import {
-  endRefund,
-  insertRefund,
-  type LeasedRefund,
-  parkRefund,
-  requeueRefund,
-  type SettledRefund,
-  takeTurn,
-} from './refund-rows.ts'
+import { endRefund, insertRefund, type SettledRefund } from './refund-rows.ts'
+import { type LeasedRefund, parkRefund, requeueRefund, type Turn, takeTurn } from './refund-turn-rows.ts'
 import { watchUnmatched } from './unmatched-rows.ts'
 
 export type Sent = 'settled' | 'pending' | 'waits'
@@ -36,13 +29,27 @@ export type Sent = 'settled' | 'pending' | 'waits'
  */
 export async function sendRefund(app: BillingApp, refundId: string): Promise<Sent> {
   const now = app.clock()
-  const turn = await takeTurn(app.db, refundId, now, sendingLeaseMs(app.terms))
+  const turn = await takeTurnOf(app, refundId, now)
   if (turn.kind === 'settled') return 'settled'
   if (turn.kind === 'wait') return turn.inDoubt ? 'pending' : 'waits'
 
   const { refund } = turn
   const outcome = refund.sentAt === null ? await sendFirst(app, refund, now) : await pursue(app, refund, now)
   return record(app, refund, outcome)
+}
+
+/**
+ * Only one refund of a payment is on its way at a time: a unique index says so, and whoever finds it taken in the very
+ * moment waits like one who came later.
+ */
+async function takeTurnOf(app: BillingApp, refundId: string, now: Date): Promise<Turn> {
+  try {
+    return await app.db.transaction().execute((tx) => takeTurn(tx, refundId, now, sendingLeaseMs(app.terms)))
+  } catch (error) {
+    if ((error as { constraint?: string }).constraint === 'refund_one_sent')
+      return { kind: 'wait', inDoubt: false }
+    throw error
+  }
 }
 
 const pollMs = 40

@@ -135,6 +135,14 @@ export async function lockSubscriptionsOf(tx: BillingTx, paymentIds: readonly st
     for update`.execute(tx)
 }
 
+export async function setSubscriptionStatus(
+  tx: BillingTx,
+  subscriptionId: string,
+  status: SubscriptionStatus,
+): Promise<void> {
+  await tx.updateTable('billing.subscription').set({ status }).where('id', '=', subscriptionId).execute()
+}
+
 /** Newest first. */
 export async function listSubscriptions(
   db: BillingDb,

@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Type from 'typebox'
 import { Compile } from 'typebox/compile'
@@ -7,20 +7,19 @@ import { newId } from '../../platform/id.ts'
 import { Refusal } from '../../platform/refusal.ts'
 import { parseInstant } from '../../platform/time.ts'
 import type { BookPayment, BookRefund } from '../book-payment.ts'
-import { billingKeyOf, findCard, findCardByLast4 } from '../cards.ts'
+import { findCard } from '../cards.ts'
 import { currencies } from '../currencies.ts'
 import { enter } from '../enter.ts'
 import type { Mishap } from '../faults.ts'
 import { followModeOfKey } from '../live-mode.ts'
 import { hold, type ProviderContext, sendJson } from '../provider-context.ts'
+import { describe, issue, remove, storeIdOf } from './portone-billing-keys.ts'
 import { gatewayError, PortoneError, type PortoneErrorType, pgCodeOf } from './portone-errors.ts'
 import {
   defaultStoreId,
   inLiveMode,
   type RenderedPayment,
-  renderBillingKey,
   renderCancellation,
-  renderIssued,
   renderPayment,
   type StoredKey,
 } from './portone-objects.ts'
@@ -42,14 +41,6 @@ const isCancel = Compile(
     reason: Type.String({ minLength: 1 }),
     amount: Type.Optional(Amount),
     currentCancellableAmount: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
-  }),
-)
-const isIssue = Compile(
-  Type.Object({
-    method: Type.Object({
-      card: Type.Object({ credential: Type.Object({ number: Type.String({ pattern: '^[0-9]{12,19}$' }) }) }),
-    }),
-    customer: Type.Optional(Type.Object({ id: Type.Optional(Type.String()) })),
   }),
 )
 const isListing = Compile(
@@ -321,10 +312,6 @@ function misnamed(told: RenderedPayment, echo: Echo | undefined): RenderedPaymen
     : { ...told, currency: told.currency === 'USD' ? 'KRW' : 'USD' }
 }
 
-function storeIdOf({ query }: FastifyRequest): string {
-  return (query as { storeId?: string }).storeId ?? defaultStoreId
-}
-
 type Found = { payment: BookPayment; billingKey: string; description: string }
 
 async function findPayment(context: ProviderContext, paymentId: string): Promise<Found> {
@@ -374,43 +361,4 @@ function placeIn(cursor: string): readonly string[] | null {
 
 function daysBefore(instant: Date, days: number): Date {
   return new Date(instant.getTime() - days * 86_400_000)
-}
-
-async function issue(context: ProviderContext, { body }: FastifyRequest) {
-  if (!isIssue.Check(body)) throw new PortoneError('INVALID_REQUEST')
-  const card = findCardByLast4(body.method.card.credential.number.slice(-4))
-  if (card === undefined) throw gatewayError('INVALID_CARD_NUMBER')
-  const now = await context.now()
-  const billingKey = `billing-key-${randomUUID()}`
-  const stored: StoredKey = {
-    card,
-    customerId: body.customer?.id ?? null,
-    issuedAt: now.toISOString(),
-    deletedAt: null,
-  }
-  await context.objects.put('billing_key', billingKey, stored, now)
-  return renderIssued(billingKey, stored.issuedAt)
-}
-
-async function describe(context: ProviderContext, request: FastifyRequest, key: string) {
-  // What the browser would have given out for it.
-  const name = billingKeyOf(key) ?? key
-  const isTestCard = findCard(name) !== undefined
-  const stored = isTestCard
-    ? { card: name, customerId: null, issuedAt: '2026-01-01T00:00:00.000Z', deletedAt: null }
-    : await context.objects.get<StoredKey>('billing_key', name)
-  if (!stored) throw new PortoneError('BILLING_KEY_NOT_FOUND')
-  return renderBillingKey(name, stored, findCard(stored.card)!, storeIdOf(request))
-}
-
-async function remove(context: ProviderContext, key: string) {
-  const now = await context.now()
-  const deletedAt = now.toISOString()
-  // Test cards by their own names are anybody's and stay.
-  if (findCard(key)) return { deletedAt }
-  const stored = await context.objects.get<StoredKey>('billing_key', key)
-  if (!stored) throw new PortoneError('BILLING_KEY_NOT_FOUND')
-  if (stored.deletedAt !== null) throw new PortoneError('BILLING_KEY_ALREADY_DELETED')
-  await context.objects.put('billing_key', key, { ...stored, deletedAt }, now)
-  return { deletedAt }
 }

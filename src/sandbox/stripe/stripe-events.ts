@@ -1,11 +1,12 @@
-import type { StripeDesk } from './stripe-desk.ts'
-import { type BookPayment, type Intent, renderDispute, renderEvent, seconds } from './stripe-objects.ts'
+import { renderDispute } from './stripe-dispute.ts'
+import { type BookPayment, type Intent, renderEvent, seconds } from './stripe-objects.ts'
+import type { StripeStore } from './stripe-store.ts'
 
 /** Everything that came to a payment, as events, told with what it looks like now. */
-export async function eventsOf(desk: StripeDesk, intent: Intent, payment: BookPayment) {
-  const shown = await desk.show(intent)
-  const charge = await desk.chargeOf(intent, payment, false)
-  const refunds = await desk.refundsOf(intent, payment)
+export async function eventsOf(store: StripeStore, intent: Intent, payment: BookPayment) {
+  const shown = await store.show(intent)
+  const charge = await store.chargeOf(intent, payment, false)
+  const refunds = await store.refundsOf(intent, payment)
   const dispute = renderDispute(intent, payment)
   const event = (n: number | string, type: string, at: string, object: object) =>
     renderEvent({ id: `evt_${payment.id.slice(3)}_${n}`, type, created: seconds(at), key: null }, object)

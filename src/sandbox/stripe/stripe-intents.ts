@@ -6,10 +6,10 @@ import type { ProviderContext } from '../provider-context.ts'
 import { type Form, fieldsOf, listOf, textOf } from './form.ts'
 import { fromWire, isWhole } from './stripe-amounts.ts'
 import { authenticationRequired, declineOf, findStripeCard } from './stripe-cards.ts'
-import { newSecretOf, type StripeDesk } from './stripe-desk.ts'
 import { brokenDown, invalid, missing, StripeAnswer, unavailable } from './stripe-error.ts'
 import { type Intent, type StoredMethod, statusOf } from './stripe-objects.ts'
 import type { Done } from './stripe-requests.ts'
+import { newSecretOf, type StripeStore } from './stripe-store.ts'
 
 const mostAmount = 99_999_999
 const leastDollars = 50
@@ -17,7 +17,7 @@ const leastDollars = 50
 /** `POST /v1/payment_intents`: an intent, and where it is to be confirmed at once, the attempt to charge it. */
 export async function createIntent(
   context: ProviderContext,
-  desk: StripeDesk,
+  store: StripeStore,
   faults: Faults,
   form: Form,
   isLive: boolean,
@@ -33,7 +33,7 @@ export async function createIntent(
   const customer = textOf(form, 'customer') ?? null
   if (customer !== null && !(await context.objects.get('customer', customer)))
     throw missing('customer', customer, 'customer', 400)
-  const method = await methodOf(desk, textOf(form, 'payment_method'), customer)
+  const method = await methodOf(store, textOf(form, 'payment_method'), customer)
   if (isConfirmed && !method) {
     const code = 'payment_intent_unexpected_state'
     throw invalid('You cannot confirm this PaymentIntent because it is missing a payment method.', { code })
@@ -63,35 +63,35 @@ export async function createIntent(
     ...(isLive && { isLive }),
   }
   if (!isConfirmed) {
-    await desk.keep(intent, now)
-    return { body: await desk.show(intent, listOf(form, 'expand')) }
+    await store.keep(intent, now)
+    return { body: await store.show(intent, listOf(form, 'expand')) }
   }
-  return confirm(context, desk, faults, intent, form)
+  return confirm(context, store, faults, intent, form)
 }
 
 /** `POST /v1/payment_intents/{id}/confirm`, within the intent's turn. */
 export async function confirmIntent(
   context: ProviderContext,
-  desk: StripeDesk,
+  store: StripeStore,
   faults: Faults,
   intent: Intent,
   form: Form,
 ): Promise<Done> {
-  const status = statusOf(intent, await desk.paymentOf(intent))
+  const status = statusOf(intent, await store.paymentOf(intent))
   if (status === 'succeeded' || status === 'canceled') throw unexpectedState(intent, status, 'confirm')
   const given = textOf(form, 'payment_method')
-  const method = given === undefined ? undefined : await methodOf(desk, given, intent.customer)
+  const method = given === undefined ? undefined : await methodOf(store, given, intent.customer)
   const asked = method ? { ...intent, paymentMethod: method.id, card: method.card } : intent
   if (asked.card === null)
     throw invalid('You cannot confirm this PaymentIntent because it is missing a payment method.', {
       code: 'payment_intent_unexpected_state',
     })
-  return confirm(context, desk, faults, asked, form)
+  return confirm(context, store, faults, asked, form)
 }
 
 async function confirm(
   context: ProviderContext,
-  desk: StripeDesk,
+  store: StripeStore,
   faults: Faults,
   intent: Intent,
   form: Form,
@@ -108,26 +108,26 @@ async function confirm(
   const isOffSession = textOf(form, 'off_session') === 'true'
   const isSetUp = intent.customer !== null
   if (card.authentication === 'always' || (card.authentication === 'unless_set_up' && !isSetUp)) {
-    return askCustomer(desk, intent, isOffSession, textOf(form, 'error_on_requires_action') === 'true', now)
+    return askCustomer(store, intent, isOffSession, textOf(form, 'error_on_requires_action') === 'true', now)
   }
 
   const expand = listOf(form, 'expand')
   const notice = context.faults.deliveryOf(faults, intent.reference)
-  const { intent: asked, payment } = await desk.charge(intent, notice, now)
+  const { intent: asked, payment } = await store.charge(intent, notice, now)
   if (payment.status === 'declined') {
     const decline = declineOf(payment.decline_code ?? 'generic_decline')
     throw new StripeAnswer(
       402,
-      { ...decline, charge: payment.id, payment_intent: await desk.show(asked) },
+      { ...decline, charge: payment.id, payment_intent: await store.show(asked) },
       { isKept: true },
     )
   }
-  return { body: await desk.show(asked, expand), after: card.charge }
+  return { body: await store.show(asked, expand), after: card.charge }
 }
 
 /** Nothing is taken. Off session it is a refusal that leaves the intent behind; on session the intent waits. */
 async function askCustomer(
-  desk: StripeDesk,
+  store: StripeStore,
   intent: Intent,
   isOffSession: boolean,
   isErrorWanted: boolean,
@@ -135,22 +135,22 @@ async function askCustomer(
 ): Promise<Done> {
   if (!isOffSession && !isErrorWanted) {
     const waiting: Intent = { ...intent, waitsFor: 'customer', failedAs: null }
-    await desk.keep(waiting, now)
-    return { body: await desk.show(waiting) }
+    await store.keep(waiting, now)
+    return { body: await store.show(waiting) }
   }
   const failed: Intent = { ...intent, waitsFor: null, failedAs: 'authentication_required' }
-  await desk.keep(failed, now)
+  await store.keep(failed, now)
   const decline_code = isErrorWanted ? 'authentication_not_handled' : 'authentication_required'
   throw new StripeAnswer(
     402,
-    { ...authenticationRequired, decline_code, payment_intent: await desk.show(failed) },
+    { ...authenticationRequired, decline_code, payment_intent: await store.show(failed) },
     { isKept: true },
   )
 }
 
 /** `POST /v1/payment_intents/{id}/cancel`, within the intent's turn. */
-export async function cancelIntent(desk: StripeDesk, intent: Intent, form: Form, now: Date): Promise<Done> {
-  const status = statusOf(intent, await desk.paymentOf(intent))
+export async function cancelIntent(store: StripeStore, intent: Intent, form: Form, now: Date): Promise<Done> {
+  const status = statusOf(intent, await store.paymentOf(intent))
   if (status === 'succeeded' || status === 'canceled') throw unexpectedState(intent, status, 'cancel')
   const canceled: Intent = {
     ...intent,
@@ -158,27 +158,27 @@ export async function cancelIntent(desk: StripeDesk, intent: Intent, form: Form,
     canceledAt: now.toISOString(),
     cancellationReason: textOf(form, 'cancellation_reason') ?? null,
   }
-  await desk.keep(canceled, now)
-  return { body: await desk.show(canceled, listOf(form, 'expand')) }
+  await store.keep(canceled, now)
+  return { body: await store.show(canceled, listOf(form, 'expand')) }
 }
 
 /** The customer confirms at last, or fails to. Nothing, where nobody is awaited. */
 export async function authenticate(
   context: ProviderContext,
-  desk: StripeDesk,
+  store: StripeStore,
   intent: Intent,
   isProven: boolean,
 ): Promise<Intent | undefined> {
-  const status = statusOf(intent, await desk.paymentOf(intent))
+  const status = statusOf(intent, await store.paymentOf(intent))
   const isAwaited = status === 'requires_action' || intent.failedAs === 'authentication_required'
   if (status === 'canceled' || status === 'succeeded' || !isAwaited) return undefined
   const now = await context.now()
   if (isProven) {
     const notice = context.faults.deliveryOf(await context.faults.inForce(), intent.reference)
-    return (await desk.charge(intent, notice, now)).intent
+    return (await store.charge(intent, notice, now)).intent
   }
   const failed: Intent = { ...intent, waitsFor: null, failedAs: 'payment_intent_authentication_failure' }
-  await desk.keep(failed, now)
+  await store.keep(failed, now)
   return failed
 }
 
@@ -212,12 +212,12 @@ function checkAmount(amount: number, currency: string, faults: Faults): void {
 
 /** A card that can be charged: it exists, was not taken off its customer, and is not another customer's. */
 async function methodOf(
-  desk: StripeDesk,
+  store: StripeStore,
   id: string | undefined,
   customer: string | null,
 ): Promise<StoredMethod | undefined> {
   if (id === undefined) return undefined
-  const method = await desk.method(id)
+  const method = await store.method(id)
   if (!method) throw missing('PaymentMethod', id, 'payment_method', 400)
   if (method.isDetached) {
     throw invalid(

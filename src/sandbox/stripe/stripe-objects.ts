@@ -239,17 +239,17 @@ export function renderCharge(
   }
 }
 
-const unknownCard: StripeCard = { brand: 'unknown', last4: '0000', expires: '01/30' }
-const noDetails = {
+export const unknownCard: StripeCard = { brand: 'unknown', last4: '0000', expires: '01/30' }
+export const noDetails = {
   address: { city: null, country: null, line1: null, line2: null, postal_code: null, state: null },
   email: null,
   name: null,
   phone: null,
   tax_id: null,
 }
-const noChecks = { address_line1_check: null, address_postal_code_check: null, cvc_check: 'pass' }
+export const noChecks = { address_line1_check: null, address_postal_code_check: null, cvc_check: 'pass' }
 
-function expiryOf({ expires }: StripeCard): { exp_month: number; exp_year: number } {
+export function expiryOf({ expires }: StripeCard): { exp_month: number; exp_year: number } {
   const [month, year] = expires.split('/')
   return { exp_month: Number(month), exp_year: 2000 + Number(year) }
 }
@@ -311,179 +311,6 @@ export function renderRefund(
     source_transfer_reversal: null,
     status: isFailed ? 'failed' : isPending ? 'pending' : 'succeeded',
     transfer_reversal: null,
-  }
-}
-
-const disputeStatus = { open: 'needs_response', won: 'won', lost: 'lost' } as const
-const answerWithinSeconds = 7 * 86_400
-
-export function disputeIdOf(chargeId: string): string {
-  return chargeId.replace(/^ch_/, 'dp_')
-}
-
-export function renderDispute(intent: Intent, payment: BookPayment): Stripe.Dispute | undefined {
-  const { dispute } = payment
-  if (!dispute) return undefined
-  const created = seconds(dispute.opened_at)
-  const card = findStripeCard(intent.card ?? '') ?? unknownCard
-  return {
-    id: disputeIdOf(payment.id),
-    object: 'dispute',
-    amount: toWire(BigInt(dispute.amount), payment.currency),
-    balance_transactions: [],
-    charge: payment.id,
-    created,
-    currency: payment.currency.toLowerCase(),
-    enhanced_eligibility_types: [],
-    evidence: noEvidence,
-    evidence_details: {
-      due_by: created + answerWithinSeconds,
-      enhanced_eligibility: {},
-      has_evidence: false,
-      past_due: false,
-      submission_count: 0,
-      submission_method: 'not_submitted',
-    },
-    intended_submission_method: null,
-    is_charge_refundable: false,
-    livemode: false,
-    metadata: {},
-    payment_intent: intent.id,
-    payment_method_details: {
-      card: { brand: card.brand, case_type: 'chargeback', network: card.brand, network_reason_code: '10.4' },
-      type: 'card',
-    },
-    reason: 'fraudulent',
-    status: disputeStatus[dispute.status],
-  }
-}
-
-const noEvidence = {
-  access_activity_log: null,
-  billing_address: null,
-  cancellation_policy: null,
-  cancellation_policy_disclosure: null,
-  cancellation_rebuttal: null,
-  customer_communication: null,
-  customer_email_address: null,
-  customer_name: null,
-  customer_purchase_ip: null,
-  customer_signature: null,
-  duplicate_charge_documentation: null,
-  duplicate_charge_explanation: null,
-  duplicate_charge_id: null,
-  enhanced_evidence: {},
-  product_description: null,
-  receipt: null,
-  refund_policy: null,
-  refund_policy_disclosure: null,
-  refund_refusal_explanation: null,
-  service_date: null,
-  service_documentation: null,
-  shipping_address: null,
-  shipping_carrier: null,
-  shipping_date: null,
-  shipping_documentation: null,
-  shipping_tracking_number: null,
-  uncategorized_file: null,
-  uncategorized_text: null,
-}
-
-export function renderMethod(method: StoredMethod): Stripe.PaymentMethod {
-  const card = findStripeCard(method.card) ?? unknownCard
-  return {
-    id: method.id,
-    object: 'payment_method',
-    allow_redisplay: 'unspecified',
-    billing_details: noDetails,
-    card: {
-      brand: card.brand,
-      checks: noChecks,
-      country: 'KR',
-      display_brand: card.brand,
-      ...expiryOf(card),
-      fingerprint: `fp${card.last4}`,
-      funding: 'credit',
-      generated_from: null,
-      last4: card.last4,
-      networks: { available: [card.brand], preferred: null },
-      regulated_status: null,
-      three_d_secure_usage: { supported: true },
-      wallet: null,
-    },
-    created: seconds(method.createdAt),
-    customer: method.customer,
-    customer_account: null,
-    livemode: false,
-    metadata: {},
-    type: 'card',
-  }
-}
-
-export function renderSetup(setup: StoredSetup, method?: Stripe.PaymentMethod): Stripe.SetupIntent {
-  return {
-    id: setup.id,
-    object: 'setup_intent',
-    allowed_payment_method_types: null,
-    application: null,
-    automatic_payment_methods: { enabled: true },
-    cancellation_reason: null,
-    client_secret: setup.clientSecret,
-    created: seconds(setup.createdAt),
-    customer: setup.customer,
-    customer_account: null,
-    description: null,
-    excluded_payment_method_types: null,
-    flow_directions: null,
-    last_setup_error: null,
-    latest_attempt: null,
-    livemode: false,
-    managed_payments: null,
-    mandate: null,
-    metadata: { ...setup.metadata },
-    next_action: null,
-    on_behalf_of: null,
-    payment_method: method ?? setup.paymentMethod,
-    payment_method_configuration_details: null,
-    payment_method_options: {
-      card: { mandate_options: null, network: null, request_three_d_secure: 'automatic' },
-    },
-    payment_method_types: ['card'],
-    single_use_mandate: null,
-    status: setup.status,
-    usage: 'off_session',
-  }
-}
-
-export function renderCustomer(customer: StoredCustomer): Stripe.Customer {
-  return {
-    id: customer.id,
-    object: 'customer',
-    address: null,
-    balance: 0,
-    created: seconds(customer.createdAt),
-    currency: null,
-    default_source: null,
-    delinquent: false,
-    description: customer.description,
-    discount: null,
-    email: customer.email,
-    invoice_prefix: customer.id.slice(-8).toUpperCase(),
-    invoice_settings: {
-      custom_fields: null,
-      default_payment_method: null,
-      footer: null,
-      rendering_options: null,
-    },
-    livemode: false,
-    metadata: { ...customer.metadata },
-    name: customer.name,
-    next_invoice_sequence: 1,
-    phone: null,
-    preferred_locales: [],
-    shipping: null,
-    tax_exempt: 'none',
-    test_clock: null,
   }
 }
 

@@ -9,10 +9,11 @@ import type { ProviderContext } from '../provider-context.ts'
 import { refuse } from '../refusals.ts'
 import { requireOneOf } from '../secret-key.ts'
 import type { Wire } from '../wire.ts'
-import { openStripeDesk, type StripeDesk } from './stripe-desk.ts'
+import { renderDispute } from './stripe-dispute.ts'
 import { authenticate } from './stripe-intents.ts'
-import { inLiveMode, renderDispute, renderEvent, seconds } from './stripe-objects.ts'
+import { inLiveMode, renderEvent, seconds } from './stripe-objects.ts'
 import { stripeRoutes } from './stripe-routes.ts'
+import { openStripeStore, type StripeStore } from './stripe-store.ts'
 
 const dayMs = 86_400_000
 const strict = { additionalProperties: false }
@@ -23,8 +24,8 @@ export const stripeWire: Wire = {
   name: 'stripe',
   keyWindowMs: dayMs,
   routes(http, context, keys) {
-    const desk = openStripeDesk(context)
-    http.register(async (scope) => stripeRoutes(scope as unknown as Http, context, desk), { prefix: '/v1' })
+    const store = openStripeStore(context)
+    http.register(async (scope) => stripeRoutes(scope as unknown as Http, context, store), { prefix: '/v1' })
     http.register(async (scope) => {
       const known = requireOneOf(keys)
       scope.addHook('onRequest', async (request: FastifyRequest) => {
@@ -32,16 +33,16 @@ export const stripeWire: Wire = {
           await known(request)
       })
       adminRoutes(scope as unknown as Http, context)
-      staffRoutes(scope as unknown as Http, context, desk)
+      staffRoutes(scope as unknown as Http, context, store)
     })
   },
   async notification(news, secret, context) {
-    return notificationOf(news, secret, openStripeDesk(context))
+    return notificationOf(news, secret, openStripeStore(context))
   },
 }
 
 /** What a merchant's people do in the dashboard, and what its customers do in their browsers. */
-function staffRoutes(http: Http, context: ProviderContext, desk: StripeDesk): void {
+function staffRoutes(http: Http, context: ProviderContext, store: StripeStore): void {
   http.post(
     '/__sandbox/refunds',
     {
@@ -53,15 +54,15 @@ function staffRoutes(http: Http, context: ProviderContext, desk: StripeDesk): vo
       },
     },
     async (request) => {
-      const intent = await desk.intentNamed(request.body.reference)
-      const payment = intent && (await desk.paymentOf(intent))
+      const intent = await store.intentNamed(request.body.reference)
+      const payment = intent && (await store.paymentOf(intent))
       if (payment?.status !== 'paid') throw refuse('charge_not_found')
       const now = await context.now()
       const id = newId('re_', now)
       const stored = { id, intent: intent!.id, metadata: {}, reason: null, pendingUntil: null }
       await context.objects.put('refund', id, stored, now)
       const amount = BigInt(request.body.amount ?? payment.amount - payment.amount_refunded)
-      const { entered, refund } = await desk.refund(
+      const { entered, refund } = await store.refund(
         payment,
         amount,
         { id, reference: id },
@@ -88,13 +89,13 @@ function staffRoutes(http: Http, context: ProviderContext, desk: StripeDesk): vo
       },
     },
     async (request) => {
-      const named = await desk.intentNamed(request.body.reference)
+      const named = await store.intentNamed(request.body.reference)
       if (!named) throw refuse('charge_not_found')
-      return desk.inTurn(named.id, async () => {
-        const intent = (await desk.intent(named.id))!
-        const done = await authenticate(context, desk, intent, request.body.result === 'succeeded')
+      return store.inTurn(named.id, async () => {
+        const intent = (await store.intent(named.id))!
+        const done = await authenticate(context, store, intent, request.body.result === 'succeeded')
         if (!done) throw refuse('charge_not_paid')
-        return desk.show(done)
+        return store.show(done)
       })
     },
   )
@@ -112,11 +113,11 @@ const eventTypes: Readonly<Record<string, string>> = {
 async function notificationOf(
   news: News,
   secret: string,
-  desk: StripeDesk,
+  store: StripeStore,
 ): Promise<Notification | undefined> {
   const type = eventTypes[news.type]
-  const intent = await desk.intentNamed(news.reference)
-  const payment = intent && (await desk.paymentOf(intent))
+  const intent = await store.intentNamed(news.reference)
+  const payment = intent && (await store.paymentOf(intent))
   if (type === undefined || !intent || !payment) return undefined
   const object = await objectOf(type, news)
   if (!object) return undefined
@@ -127,11 +128,11 @@ async function notificationOf(
   return { headers: { 'stripe-signature': signatureOf(body, secret) }, body }
 
   async function objectOf(kind: string, { refundReference }: News): Promise<object | undefined> {
-    if (kind.startsWith('payment_intent.')) return desk.show(intent!)
-    if (kind === 'charge.refunded') return desk.chargeOf(intent!, payment!, false)
+    if (kind.startsWith('payment_intent.')) return store.show(intent!)
+    if (kind === 'charge.refunded') return store.chargeOf(intent!, payment!, false)
     if (kind.startsWith('charge.dispute.')) return renderDispute(intent!, payment!)
     const known = payment!.refunds.find(({ reference }) => reference === refundReference)
-    return (await desk.refundsOf(intent!, payment!)).find(({ id: one }) => one === known?.id)
+    return (await store.refundsOf(intent!, payment!)).find(({ id: one }) => one === known?.id)
   }
 }
 

@@ -149,3 +149,7 @@ export function cardOf(
   const year = String(card.exp_year % 100).padStart(2, '0')
   return { brand: card.brand ?? 'unknown', last4: card.last4, expires: `${month}/${year}` }
 }
+
+export function idOf(thing: string | { id: string } | null): string | null {
+  return typeof thing === 'string' ? thing : (thing?.id ?? null)
+}

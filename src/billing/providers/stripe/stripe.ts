@@ -1,37 +1,33 @@
 import type Stripe from 'stripe'
-import { parseJson } from '../../../platform/http/json-body.ts'
-import { sameMoney } from '../../money.ts'
 import type {
   CancelOutcome,
-  ChargeOutcome,
-  ChargeRequest,
-  ExchangeOutcome,
   PaymentListing,
   PaymentLookup,
   Provider,
   ProviderCheck,
   ProviderPayment,
-  RefundOutcome,
-  RefundRequest,
   SetUpOutcome,
   SetUpRequest,
-  WebhookHint,
 } from '../port.ts'
 import { verifyStripeSignature } from '../stripe-signature.ts'
-import { fromStripeAmount, stripeCurrencies, toStripeAmount } from './stripe-amounts.ts'
+import { stripeCurrencies, toStripeAmount } from './stripe-amounts.ts'
+import { changeCursor, listChanged } from './stripe-changes.ts'
 import { openStripeClient, type StripeClientOptions } from './stripe-client.ts'
-import { declineOf } from './stripe-declines.ts'
-import {
-  type Failure,
-  failureOf,
-  failureOfRead,
-  headerOf,
-  isMissing,
-  isReplay,
-  type Refused,
-} from './stripe-failures.ts'
+import { failureOf, failureOfRead, headerOf, isMissing } from './stripe-failures.ts'
+import { parsed, readHint, textAt } from './stripe-hint.ts'
 import { type List, listOldestFirst } from './stripe-lists.ts'
-import { cardOf, names, needsCustomer, paymentOf, refundStatusOf } from './stripe-payments.ts'
+import {
+  chargeFailure,
+  exchanged,
+  foremost,
+  intentOutcome,
+  orRefused,
+  otherMode,
+  refundFailure,
+  refundOutcome,
+  withoutRefusal,
+} from './stripe-outcomes.ts'
+import { cardOf, idOf, names, paymentOf } from './stripe-payments.ts'
 
 export type StripeProviderOptions = StripeClientOptions & {
   /** Only for telling whether they are set right; which ones verify is said with each delivery. */
@@ -288,121 +284,6 @@ function isName(text: string): boolean {
   return /^[A-Za-z0-9_]{1,500}$/.test(text)
 }
 
-function idOf(thing: string | { id: string } | null): string | null {
-  return typeof thing === 'string' ? thing : (thing?.id ?? null)
-}
-
-function intentOutcome(request: ChargeRequest, intent: WithResponse, isLive: boolean): ChargeOutcome {
-  const payment = paymentOf(intent, [])
-  if (intent.livemode !== isLive) return otherMode(intent)
-  if (!payment || !isAbout(request, payment)) return { kind: 'mismatch' }
-  switch (payment.status) {
-    case 'paid':
-      return { kind: 'done', payment }
-    case 'awaiting':
-      return { kind: 'needs_customer', payment }
-    case 'declined': {
-      const { code, raw } = declineOf(intent.last_payment_error ?? {})
-      return { kind: 'declined', code, raw, ...replayOf(isReplay(intent.lastResponse?.headers)) }
-    }
-    default:
-      return { kind: 'unknown' }
-  }
-}
-
-/** A test key got real money, or the other way round. */
-function otherMode({ livemode }: Stripe.PaymentIntent): { kind: 'mismatch'; live?: true } {
-  return livemode ? { kind: 'mismatch', live: true } : { kind: 'mismatch' }
-}
-
-type WithResponse = Stripe.PaymentIntent & { lastResponse?: { headers: unknown } }
-
-function isAbout(request: ChargeRequest, payment: ProviderPayment): boolean {
-  return payment.reference === request.key && sameMoney(payment.amount, request.amount)
-}
-
-function replayOf(isReplayed: boolean): { replayed?: true } {
-  return isReplayed ? { replayed: true } : {}
-}
-
-function chargeFailure(request: ChargeRequest, failure: Failure, isLive: boolean): ChargeOutcome {
-  if (failure.kind !== 'refused') return failure
-  if (failure.type === 'card_error' && failure.status === 402) return cardFailure(request, failure, isLive)
-  if (failure.type !== 'invalid_request_error') return { kind: 'unknown' }
-  return { kind: 'refused', code: refusalOf(failure), ...replayOf(failure.isReplayed) }
-}
-
-/** A decline leaves its intent behind, which names our attempt. */
-function cardFailure(request: ChargeRequest, failure: Refused, isLive: boolean): ChargeOutcome {
-  const { intent } = failure
-  const payment = intent && paymentOf(intent, [])
-  if (intent && intent.livemode !== isLive) return otherMode(intent)
-  if (intent && (!payment || !isAbout(request, payment))) return { kind: 'mismatch' }
-  const reason = {
-    ...(failure.code !== undefined && { code: failure.code }),
-    ...(failure.declineCode !== undefined && { decline_code: failure.declineCode }),
-  }
-  if (needsCustomer(reason) && payment?.status === 'awaiting') return { kind: 'needs_customer', payment }
-  return { kind: 'declined', ...declineOf(reason), ...replayOf(failure.isReplayed) }
-}
-
-function refusalOf({ code, param }: Refused): Extract<ChargeOutcome, { kind: 'refused' }>['code'] {
-  if (param === 'payment_method' || param === 'customer') return 'billing_key_invalid'
-  if (param === 'currency' || code === 'currency_not_supported') return 'currency_not_supported'
-  return 'provider_error'
-}
-
-/** Of several intents with one reference the one that took money counts, then the oldest. */
-function foremost(intents: readonly Stripe.PaymentIntent[]): Stripe.PaymentIntent | undefined {
-  const oldestFirst = [...intents].reverse()
-  return oldestFirst.find(({ status }) => status === 'succeeded') ?? oldestFirst[0]
-}
-
-function withoutRefusal(failure: Exclude<Failure, { kind: 'key_used_otherwise' }>): CancelOutcome {
-  return failure.kind === 'refused' ? { kind: 'unknown' } : failure
-}
-
-function refundOutcome(request: RefundRequest, refund: Stripe.Refund): RefundOutcome {
-  const amount = fromStripeAmount(refund.amount, refund.currency)
-  const isOurs =
-    amount !== undefined &&
-    sameMoney(amount, request.amount) &&
-    refund.metadata?.[names.refund] === request.key &&
-    idOf(refund.payment_intent) === request.payment.providerId
-  if (!isOurs) return { kind: 'mismatch' }
-  const status = refundStatusOf(refund)
-  return { kind: status === 'succeeded' ? 'done' : status === 'pending' ? 'pending' : 'declined' }
-}
-
-const refundRefusals: Readonly<Record<string, 'disputed' | 'remaining_differs' | 'declined'>> = {
-  charge_disputed: 'disputed',
-  refund_disputed_payment: 'disputed',
-  charge_already_refunded: 'remaining_differs',
-  charge_not_refundable: 'declined',
-  payment_intent_unexpected_state: 'declined',
-  resource_missing: 'declined',
-}
-
-function refundFailure(failure: Failure): RefundOutcome {
-  if (failure.kind !== 'refused') return failure
-  // More than what remains is told by nothing but the name of the parameter.
-  const named = failure.code === undefined && failure.param === 'amount' ? 'declined' : undefined
-  const kind =
-    named ?? (Object.hasOwn(refundRefusals, failure.code ?? '') ? refundRefusals[failure.code!] : undefined)
-  if (kind === undefined) return { kind: 'unknown' }
-  return kind === 'declined' ? { kind, ...replayOf(failure.isReplayed) } : { kind }
-}
-
-function exchanged(customer: string | null, method: Stripe.PaymentMethod): ExchangeOutcome {
-  const card = cardOf(method.card)
-  if (!card) return { kind: 'refused' }
-  return { kind: 'done', billingKey: customer === null ? method.id : `${customer}:${method.id}`, card }
-}
-
-function orRefused(failure: Exclude<Failure, { kind: 'key_used_otherwise' }>): ExchangeOutcome {
-  return failure.kind === 'refused' ? { kind: 'refused' } : failure
-}
-
 async function setUp(stripe: Stripe, request: SetUpRequest): Promise<SetUpOutcome> {
   const { setupId, accountId, customerKey, email } = request
   try {
@@ -477,99 +358,7 @@ async function check(
   }
 }
 
-/** What can come to a payment later: refunds, disputes, and what became of both. The lists are read one after another. */
-const changeKinds = ['refunds', 'disputes', 'events'] as const
-type ChangeKind = (typeof changeKinds)[number]
-
-// Only what the two lists do not show: they tell when something began.
-const laterEvents = [
-  'refund.updated',
-  'refund.failed',
-  'charge.dispute.updated',
-  'charge.dispute.closed',
-  'charge.dispute.funds_reinstated',
-  'payment_intent.succeeded',
-  'payment_intent.canceled',
-]
-
-function changeCursor(cursor: string | null): [ChangeKind, string | null] {
-  const [name, place = ''] = cursor?.split(' ') ?? []
-  const kind = changeKinds.find((one) => one === name) ?? changeKinds[0]
-  return [kind, place === '' ? null : place]
-}
-
-async function listChanged(
-  stripe: Stripe,
-  kind: ChangeKind,
-  from: Date,
-  to: Date,
-  place: string | null,
-): Promise<{ ids: (string | null)[]; next: string | null }> {
-  const page = await listKind(stripe, kind, from, to, place)
-  if (page.next !== null) return { ids: page.ids, next: `${kind} ${page.next}` }
-  const following = changeKinds[changeKinds.indexOf(kind) + 1]
-  return { ids: page.ids, next: following === undefined ? null : `${following} ` }
-}
-
-async function listKind(stripe: Stripe, kind: ChangeKind, from: Date, to: Date, place: string | null) {
-  switch (kind) {
-    case 'refunds': {
-      const list: List<Stripe.Refund> = (query) => stripe.refunds.list(query)
-      const { items, next } = await listOldestFirst(list, from, to, place)
-      return { ids: items.map(({ payment_intent }) => idOf(payment_intent)), next }
-    }
-    case 'disputes': {
-      const list: List<Stripe.Dispute> = (query) => stripe.disputes.list(query)
-      const { items, next } = await listOldestFirst(list, from, to, place)
-      return { ids: items.map(({ payment_intent }) => idOf(payment_intent)), next }
-    }
-    case 'events': {
-      const list: List<Stripe.Event> = (query) => stripe.events.list({ ...query, types: laterEvents })
-      const { items, next } = await listOldestFirst(list, from, to, place)
-      return { ids: items.map(({ data }) => intentIn(data.object)), next }
-    }
-  }
-}
-
 function listFailure(error: unknown): PaymentListing {
   const failure = failureOfRead(error)
   return { kind: failure.kind === 'credentials_refused' ? failure.kind : 'unknown' }
-}
-
-/** The intent that an object of Stripe is, or belongs to. */
-function intentIn(object: unknown): string | null {
-  if (textAt(object, 'object') === 'payment_intent') return textAt(object, 'id') ?? null
-  return textAt(object, 'payment_intent') ?? null
-}
-
-function readHint(body: unknown): WebhookHint {
-  const object = fieldAt(fieldAt(body, 'data'), 'object')
-  return {
-    type: textAt(body, 'type') ?? 'unknown',
-    reference: textAt(fieldAt(object, 'metadata'), names.payment) ?? null,
-    providerId: intentIn(object),
-    live: liveIn(body),
-  }
-}
-
-function liveIn(body: unknown): boolean | null {
-  const live = fieldAt(body, 'livemode')
-  return typeof live === 'boolean' ? live : null
-}
-
-function parsed(body: Buffer): unknown {
-  try {
-    return parseJson(body.toString('utf8'))
-  } catch {
-    return undefined
-  }
-}
-
-function fieldAt(body: unknown, name: string): unknown {
-  return (body as Record<string, unknown> | null | undefined)?.[name]
-}
-
-function textAt(body: unknown, name: string): string | undefined {
-  const value = fieldAt(body, name)
-  return typeof value === 'string' ? value : undefined
 }

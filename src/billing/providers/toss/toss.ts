@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { Compile } from 'typebox/compile'
 import { type JsonAnswer, openFetchJson } from '../../../platform/fetch-json.ts'
-import { parseInstant, renderInstant } from '../../../platform/time.ts'
+import { renderInstant } from '../../../platform/time.ts'
 import { sameMoney, toJson } from '../../money.ts'
 import { clockCheck } from '../clock-check.ts'
 import { reasonNaming } from '../named-reason.ts'
@@ -21,6 +21,8 @@ import type {
 import { customerKeyPattern, packBillingKey, unpackBillingKey } from './toss-billing-key.ts'
 import { isTossFault, tossBadBillingKeys, tossDecline } from './toss-declines.ts'
 import { cardOf, isPayment, paymentOf } from './toss-payment.ts'
+import { credentialCodes, refusalOf, refusesCredentials } from './toss-refusals.ts'
+import { type Transaction, type Transactions, transactionsOutcome } from './toss-transactions.ts'
 
 export type TossProviderOptions = {
   readonly secretKey: string
@@ -206,24 +208,6 @@ export function tossProvider(options: TossProviderOptions): Provider {
   }
 }
 
-const credentialCodes: ReadonlySet<string> = new Set([
-  'UNAUTHORIZED_KEY',
-  'INVALID_API_KEY',
-  'FORBIDDEN_REQUEST',
-  'INCORRECT_BASIC_AUTH_FORMAT',
-])
-
-function refusesCredentials(answer: JsonAnswer): boolean {
-  return credentialCodes.has(refusalOf(answer) ?? '')
-}
-
-/** The code of an answer that refuses. What a server says that fails itself is no code to go by. */
-function refusalOf(answer: JsonAnswer): string | undefined {
-  if (answer.kind !== 'answered' || answer.status < 400 || answer.status >= 500) return undefined
-  const code = (answer.body as { code?: unknown } | null | undefined)?.code
-  return typeof code === 'string' ? code : undefined
-}
-
 // Said before anything was tried.
 const refusedRequests: ReadonlySet<string> = new Set([
   'INVALID_REQUEST',
@@ -337,41 +321,6 @@ function forgetOutcome(answer: JsonAnswer): ForgetOutcome {
   if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
   if (answer.status >= 200 && answer.status < 300) return { kind: 'done' }
   return { kind: tossBadBillingKeys.has(refusalOf(answer) ?? '') ? 'done' : 'unknown' }
-}
-
-type Transaction = {
-  readonly transactionKey: string
-  readonly paymentKey: string
-  readonly status: string
-  readonly at: Date
-}
-type Transactions =
-  | { kind: 'page'; transactions: readonly Transaction[] }
-  | { kind: 'credentials_refused' }
-  | { kind: 'unknown' }
-
-const isTransactions = Compile(
-  Type.Array(
-    Type.Object({
-      transactionKey: Type.String({ minLength: 1 }),
-      paymentKey: Type.String({ minLength: 1 }),
-      status: Type.String(),
-      transactionAt: Type.String(),
-    }),
-  ),
-)
-
-function transactionsOutcome(answer: JsonAnswer): Transactions {
-  if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
-  if (answer.kind !== 'answered' || answer.status !== 200 || !isTransactions.Check(answer.body))
-    return { kind: 'unknown' }
-  const transactions: Transaction[] = []
-  for (const { transactionKey, paymentKey, status, transactionAt } of answer.body) {
-    const at = parseInstant(transactionAt)
-    if (!at) return { kind: 'unknown' }
-    transactions.push({ transactionKey, paymentKey, status, at })
-  }
-  return { kind: 'page', transactions }
 }
 
 /** Unsigned, so that it proves nothing: the payment it names is looked up, and "live" is nobody's word here. */

@@ -5,12 +5,12 @@ import type { Entered, Notice } from '../book.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { fromWire } from './stripe-amounts.ts'
 import { cardOfSetup, findStripeCard } from './stripe-cards.ts'
+import { renderDispute } from './stripe-dispute.ts'
 import {
   type BookPayment,
   type BookRefund,
   type Intent,
   renderCharge,
-  renderDispute,
   renderIntent,
   renderList,
   renderRefund,
@@ -19,10 +19,10 @@ import {
   type StoredSetup,
 } from './stripe-objects.ts'
 
-export type StripeDesk = ReturnType<typeof openStripeDesk>
+export type StripeStore = ReturnType<typeof openStripeStore>
 
 /** What the routes, the staff and the notifications share: intents over the book, and everything shown of them. */
-export function openStripeDesk(context: ProviderContext) {
+export function openStripeStore(context: ProviderContext) {
   const { book, objects } = context
   const turns = new Map<string, Promise<unknown>>()
 

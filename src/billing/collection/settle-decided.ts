@@ -1,0 +1,145 @@
+import { enqueue } from '../../platform/queue/queue.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
+import { insertEvents, type NewEvent } from '../events/event-rows.ts'
+import { closeInvoice, listOwed, scheduleDunning } from '../invoices/invoice-rows.ts'
+import { postTransfers } from '../ledger/ledger-rows.ts'
+import { clearContradictions } from '../payments/contradiction.ts'
+import { deleteNextActions } from '../payments/next-action-rows.ts'
+import type { FailureCode, PaymentOutcome } from '../payments/payment.ts'
+import { dropMethod, wakeCards } from '../payments/payment-method-rows.ts'
+import { markFailed, markSucceeded } from '../payments/payment-rows.ts'
+import { insertRefund } from '../refunds/refund-rows.ts'
+import { endSubscription } from '../subscriptions/end-subscription.ts'
+import { afterFailure } from '../subscriptions/subscription.ts'
+import { lockSubscriptionsOf, setSubscriptionStatus } from '../subscriptions/subscription-rows.ts'
+import { isOpen, type LockedPayment, readLockedPayments } from './locked-payment-rows.ts'
+import { paymentEvent } from './payment-event.ts'
+import { type Paid, settlePaid } from './settle-paid.ts'
+
+/** A payment and the final answer about it. */
+export type Decided = {
+  readonly paymentId: string
+  readonly outcome: Extract<PaymentOutcome, { kind: 'paid' | 'failed' }>
+}
+
+/** Locks, reads where everything stands, and writes what follows. */
+export async function settleDecided(
+  app: BillingApp,
+  tx: BillingTx,
+  decided: readonly Decided[],
+  now: Date,
+): Promise<void> {
+  const ids = decided.map(({ paymentId }) => paymentId)
+  await lockSubscriptionsOf(tx, ids)
+  const lockedById = new Map((await readLockedPayments(tx, ids)).map((one) => [one.paymentId, one]))
+
+  const inDoubt = [...lockedById.values()].filter(({ paymentStatus }) => paymentStatus === 'unknown')
+  await wakeCards(
+    tx,
+    inDoubt.map((one) => one.subscriptionId),
+  )
+  await clearContradictions(
+    tx,
+    inDoubt.map((one) => one.paymentId),
+  )
+  await deleteNextActions(
+    tx,
+    inDoubt.filter(({ awaitedUntil }) => awaitedUntil !== null).map((one) => one.paymentId),
+  )
+
+  const paid: Paid[] = []
+  for (const { paymentId, outcome } of decided) {
+    const locked = lockedById.get(paymentId)
+    if (!locked || locked.paymentStatus === 'succeeded') continue
+    if (outcome.kind === 'failed') {
+      if (isOpen(locked)) await settleFailed(app, tx, locked, outcome.code, now)
+    } else if (isOpen(locked) && locked.invoiceStatus === 'open') {
+      paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
+    } else {
+      await settleUnmatched(tx, locked, outcome.providerId, now)
+    }
+  }
+  await settlePaid(tx, paid, now)
+}
+
+async function settleFailed(
+  app: BillingApp,
+  tx: BillingTx,
+  locked: LockedPayment,
+  code: FailureCode,
+  now: Date,
+): Promise<void> {
+  const { paymentId, invoiceId, subscriptionId } = locked
+  await markFailed(tx, now, paymentId, code)
+  const events: NewEvent[] = [paymentEvent('payment.failed', locked, code)]
+  const ownCard = locked.methodId === locked.ownMethodId
+  if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)
+  if (locked.methodPending && !ownCard) events.push(paymentEvent('payment_method.dropped', locked, code))
+
+  if (locked.invoiceStatus === 'open' && !locked.held) {
+    // One that was ended so that the next try can begin fails just before that.
+    const failedAt = locked.awaitedUntil ? earlier(new Date(locked.awaitedUntil.getTime() - 1), now) : now
+    const verdict = afterFailure({ ...locked, code, ownCard }, failedAt, app.terms.dunningDays)
+    if (verdict.kind === 'ends') {
+      events.push(
+        paymentEvent(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', locked),
+      )
+      for (const owed of await closeOwed(tx, subscriptionId, invoiceId, verdict.invoice))
+        events.push({ ...paymentEvent('invoice.uncollectible', locked), data: { invoice_id: owed } })
+      await insertEvents(tx, now, events)
+      await endSubscription(tx, subscriptionId, { code: verdict.cancelCode, at: now, now })
+      return
+    }
+    await scheduleDunning(tx, invoiceId, verdict.firstFailedAt, verdict.step)
+    if (locked.status !== 'past_due') {
+      await setSubscriptionStatus(tx, subscriptionId, 'past_due')
+      events.push(paymentEvent('subscription.past_due', locked))
+    }
+  }
+  await insertEvents(tx, now, events)
+}
+
+function earlier(one: Date, other: Date): Date {
+  return one < other ? one : other
+}
+
+/** Closes the invoice that failed and with it whatever else is owed; says which others those were. */
+async function closeOwed(
+  tx: BillingTx,
+  subscriptionId: string,
+  invoiceId: string,
+  status: 'void' | 'uncollectible',
+): Promise<string[]> {
+  await closeInvoice(tx, invoiceId, status)
+  const others = (await listOwed(tx, subscriptionId)).map((owed) => owed.invoiceId)
+  for (const other of others) await closeInvoice(tx, other, 'uncollectible')
+  return others
+}
+
+/** Money that pays for nothing: the invoice was withdrawn, or the attempt had been given up. It goes back in full. */
+async function settleUnmatched(
+  tx: BillingTx,
+  locked: LockedPayment,
+  providerId: string,
+  now: Date,
+): Promise<void> {
+  const { paymentId, invoiceId, accountId } = locked
+  const amount = { minor: locked.amount, currency: locked.currency }
+  await markSucceeded(tx, now, [{ paymentId, providerId, unmatched: true }])
+  await postTransfers(tx, now, [
+    { cause: `payment:${paymentId}`, accountId, amount, from: 'unclaimed', to: 'provider' },
+  ])
+  const refund = {
+    paymentId,
+    invoiceId,
+    accountId,
+    amount,
+    reason: null,
+    note: null,
+    origin: 'unmatched',
+  } as const
+  const refundId = await insertRefund(tx, now, refund, 0)
+  if (locked.methodPending) await dropMethod(tx, locked.methodId, 'withdrawn', now)
+  await insertEvents(tx, now, [paymentEvent('payment.found_later', locked)])
+  await enqueue(tx, 'billing.send-refund', { refundId })
+}

@@ -1,0 +1,41 @@
+import { parseJson } from '../../../platform/http/json-body.ts'
+import type { WebhookHint } from '../port.ts'
+import { names } from './stripe-payments.ts'
+
+/** The intent that an object of Stripe is, or belongs to. */
+export function intentIn(object: unknown): string | null {
+  if (textAt(object, 'object') === 'payment_intent') return textAt(object, 'id') ?? null
+  return textAt(object, 'payment_intent') ?? null
+}
+
+export function readHint(body: unknown): WebhookHint {
+  const object = fieldAt(fieldAt(body, 'data'), 'object')
+  return {
+    type: textAt(body, 'type') ?? 'unknown',
+    reference: textAt(fieldAt(object, 'metadata'), names.payment) ?? null,
+    providerId: intentIn(object),
+    live: liveIn(body),
+  }
+}
+
+function liveIn(body: unknown): boolean | null {
+  const live = fieldAt(body, 'livemode')
+  return typeof live === 'boolean' ? live : null
+}
+
+export function parsed(body: Buffer): unknown {
+  try {
+    return parseJson(body.toString('utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+function fieldAt(body: unknown, name: string): unknown {
+  return (body as Record<string, unknown> | null | undefined)?.[name]
+}
+
+export function textAt(body: unknown, name: string): string | undefined {
+  const value = fieldAt(body, name)
+  return typeof value === 'string' ? value : undefined
+}

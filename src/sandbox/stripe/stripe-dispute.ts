@@ -1,0 +1,79 @@
+import type Stripe from 'stripe'
+import { toWire } from './stripe-amounts.ts'
+import { findStripeCard } from './stripe-cards.ts'
+import { type BookPayment, type Intent, seconds, unknownCard } from './stripe-objects.ts'
+
+const disputeStatus = { open: 'needs_response', won: 'won', lost: 'lost' } as const
+const answerWithinSeconds = 7 * 86_400
+
+export function disputeIdOf(chargeId: string): string {
+  return chargeId.replace(/^ch_/, 'dp_')
+}
+
+export function renderDispute(intent: Intent, payment: BookPayment): Stripe.Dispute | undefined {
+  const { dispute } = payment
+  if (!dispute) return undefined
+  const created = seconds(dispute.opened_at)
+  const card = findStripeCard(intent.card ?? '') ?? unknownCard
+  return {
+    id: disputeIdOf(payment.id),
+    object: 'dispute',
+    amount: toWire(BigInt(dispute.amount), payment.currency),
+    balance_transactions: [],
+    charge: payment.id,
+    created,
+    currency: payment.currency.toLowerCase(),
+    enhanced_eligibility_types: [],
+    evidence: noEvidence,
+    evidence_details: {
+      due_by: created + answerWithinSeconds,
+      enhanced_eligibility: {},
+      has_evidence: false,
+      past_due: false,
+      submission_count: 0,
+      submission_method: 'not_submitted',
+    },
+    intended_submission_method: null,
+    is_charge_refundable: false,
+    livemode: false,
+    metadata: {},
+    payment_intent: intent.id,
+    payment_method_details: {
+      card: { brand: card.brand, case_type: 'chargeback', network: card.brand, network_reason_code: '10.4' },
+      type: 'card',
+    },
+    reason: 'fraudulent',
+    status: disputeStatus[dispute.status],
+  }
+}
+
+const noEvidence = {
+  access_activity_log: null,
+  billing_address: null,
+  cancellation_policy: null,
+  cancellation_policy_disclosure: null,
+  cancellation_rebuttal: null,
+  customer_communication: null,
+  customer_email_address: null,
+  customer_name: null,
+  customer_purchase_ip: null,
+  customer_signature: null,
+  duplicate_charge_documentation: null,
+  duplicate_charge_explanation: null,
+  duplicate_charge_id: null,
+  enhanced_evidence: {},
+  product_description: null,
+  receipt: null,
+  refund_policy: null,
+  refund_policy_disclosure: null,
+  refund_refusal_explanation: null,
+  service_date: null,
+  service_documentation: null,
+  shipping_address: null,
+  shipping_carrier: null,
+  shipping_date: null,
+  shipping_documentation: null,
+  shipping_tracking_number: null,
+  uncategorized_file: null,
+  uncategorized_text: null,
+}
