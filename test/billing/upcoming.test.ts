@@ -1,4 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
+import { periodIndexAt, periodStart } from '../../src/billing/subscriptions/period.ts'
+import { storeSubscriptions } from '../stored-subscriptions.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -69,3 +71,52 @@ test('a cursor of another list is refused', async () => {
   const cursor = Buffer.from('["tomorrow","sub_1"]').toString('base64url')
   expect((await world.get(`/upcoming?until=2026-05-05T00:00:00Z&cursor=${cursor}`)).status).toBe(400)
 })
+
+test('every page of many subscriptions tells what working all of them out tells', async () => {
+  world = await openBillingWorld()
+  await offerDaily()
+  await world.subscribe('acct_1')
+  const { pool } = world.app
+  await storeSubscriptions(pool, 'acct_1', 600)
+  // Intervals, zones and days of the month in every mixture; some share an instant, some are overdue by several periods.
+  await pool.query(
+    `update billing.subscription s set
+       interval_unit = (array['day', 'week', 'month', 'month', 'year'])[1 + n % 5],
+       interval_count = 1 + (n % 7 = 0)::int,
+       time_zone = (array['Asia/Seoul', 'America/New_York', 'Europe/Berlin', 'UTC'])[1 + n % 4],
+       anchor = date_trunc('hour', $1::timestamptz) - interval '40 days' + (n % 97) * interval '11 hours'
+     from (select id, row_number() over (order by id)::int as n from billing.subscription) numbered
+     where numbered.id = s.id`,
+    [world.app.clock()],
+  )
+  const { rows } = await pool.query(
+    'select id, anchor, time_zone, interval_unit, interval_count from billing.subscription',
+  )
+  const intervalOf = (row: (typeof rows)[0]) => ({ unit: row.interval_unit, count: row.interval_count })
+  for (const [at, row] of rows.entries()) {
+    // The next charge is the first after now, but for some of which up to three are overdue.
+    const passed = periodIndexAt(row.anchor, row.time_zone, intervalOf(row), world.app.clock())
+    row.last_k = Math.max(-1, passed - (at % 9 === 0 ? at % 4 : 0))
+    const next = periodStart(row.anchor, row.time_zone, intervalOf(row), row.last_k + 1)
+    await pool.query('update billing.subscription set last_k = $2, next_billing_at = $3 where id = $1', [
+      row.id,
+      row.last_k,
+      next,
+    ])
+  }
+  const until = new Date(world.app.clock().getTime() + 75 * 86_400_000)
+  const expected = rows
+    .flatMap((row) => {
+      const now = world.app.clock()
+      const start = (k: number) => periodStart(row.anchor, row.time_zone, intervalOf(row), k)
+      const newestMissed = periodIndexAt(row.anchor, row.time_zone, intervalOf(row), now)
+      const told: string[] = []
+      for (let k = Math.max(row.last_k + 1, newestMissed); start(k) <= until; k++)
+        told.push(`${start(k).toISOString()} ${row.id}`)
+      return told
+    })
+    .sort()
+  expect(expected.length).toBeGreaterThan(8_000)
+  const told = (await pages(until.toISOString(), 100)).flat() as (Charge & { subscription_id: string })[]
+  expect(told.map((one) => `${new Date(one.at).toISOString()} ${one.subscription_id}`)).toEqual(expected)
+}, 120_000)

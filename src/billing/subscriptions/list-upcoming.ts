@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingApp, BillingDb } from '../app.ts'
 import { readInstant } from '../instant-field.ts'
@@ -34,13 +34,23 @@ export async function listUpcoming(
   const after = readPlace(page)
   const now = app.clock()
   const soonest = openSoonest(limit + 1, after)
-  for (const retry of await listRetries(app.db, filter, after, limit + 1)) soonest.add(retry)
-  for await (const one of readRunning(app.db, filter)) {
-    // They come by their next charge, so that none of those that follow can be sooner.
-    if (soonest.isPast(one.next_billing_at)) break
+  const tell = (one: Running) => {
     for (const charge of projected(one, firstPeriod(one, now, after, app.terms.catchUpPeriods))) {
       if (charge.at > filter.until || soonest.isPast(charge.at)) break
       soonest.add(charge)
+    }
+  }
+  for (const retry of await listRetries(app.db, filter, after, limit + 1)) soonest.add(retry)
+  for await (const one of readRunning(app.db, filter, { after })) {
+    // They come by their next charge, so that none of those that follow can be sooner.
+    if (soonest.isPast(one.next_billing_at)) break
+    tell(one)
+  }
+  // What was told on an earlier page comes again only after its interval, so that few of those are read, or none.
+  for (const interval of after ? await listIntervals(app.db, filter) : []) {
+    for await (const one of readRunning(app.db, filter, { before: after!, interval })) {
+      if (soonest.isPast(new Date(one.next_billing_at.getTime() + shortestMs(interval)))) break
+      tell(one)
     }
   }
   return pageOf(soonest.charges, limit, (charge) => keyOf(charge).split(' '))
@@ -93,23 +103,64 @@ type Running = {
 
 const batch = 200
 
+type Stretch = { after?: Place | undefined } | { before: Place; interval: Interval }
+
 /** By their next charge, some at a time, with room for other requests in between. */
-async function* readRunning(db: BillingDb, { accountId, until }: UpcomingFilter): AsyncGenerator<Running> {
-  let after: Pick<Running, 'next_billing_at' | 'id'> | undefined
-  do {
+async function* readRunning(
+  db: BillingDb,
+  { accountId, until }: UpcomingFilter,
+  stretch: Stretch,
+): AsyncGenerator<Running> {
+  let from = 'after' in stretch ? stretch.after : undefined
+  for (;;) {
     const { rows } = await sql<Running>`
       select id, account_id, plan_id, amount, currency, interval_unit, interval_count, time_zone, anchor, last_k,
         next_billing_at
       from billing.subscription
-      where status in ('active', 'trialing') and next_billing_at <= ${until} and payment_method_id is not null
-        and (${accountId ?? null}::text is null or account_id = ${accountId ?? null})
-        and (${after === undefined} or (next_billing_at, id) > (${after?.next_billing_at ?? until}, ${after?.id ?? ''}))
+      where ${isRunning} and next_billing_at <= ${until} ${accountId === undefined ? sql`` : sql`and account_id = ${accountId}`}
+        ${from ? sql`and (next_billing_at, id) > (${from.at}, ${from.subscriptionId})` : sql``}
+        ${'before' in stretch ? endsAt(stretch) : sql``}
       order by next_billing_at, id
       limit ${batch}`.execute(db)
     yield* rows
-    after = rows.length === batch ? rows.at(-1) : undefined
-  } while (after)
+    const last = rows.at(-1)
+    if (rows.length < batch || !last) return
+    from = { at: last.next_billing_at, subscriptionId: last.id, key: '' }
+  }
 }
+
+function endsAt({ before, interval }: { before: Place; interval: Interval }) {
+  return sql`and interval_unit = ${interval.unit} and interval_count = ${interval.count}
+    and (next_billing_at, id) <= (${before.at}, ${before.subscriptionId})`
+}
+
+const isRunning = sql`status in ('active', 'trialing') and payment_method_id is not null`
+
+/** The intervals that anybody runs by, each found by one step in the index however many run by it. */
+async function listIntervals(db: BillingDb, { accountId }: UpcomingFilter): Promise<Interval[]> {
+  const theirs = accountId === undefined ? sql`` : sql`and account_id = ${accountId}`
+  const first = (past: RawBuilder<unknown>) => sql`
+    select interval_unit, interval_count from billing.subscription
+    where status in ('active', 'trialing') ${theirs} ${past} order by interval_unit, interval_count limit 1`
+  const { rows } = await sql<{ interval_unit: Interval['unit']; interval_count: number }>`
+    with recursive found as (
+      (${first(sql``)})
+      union all
+      select next.* from found, lateral (${first(
+        sql`and (subscription.interval_unit, subscription.interval_count) > (found.interval_unit, found.interval_count)`,
+      )}) as next
+    )
+    select interval_unit, interval_count from found`.execute(db)
+  return rows.map((row) => ({ unit: row.interval_unit, count: row.interval_count }))
+}
+
+/** No two charges of an interval are nearer, whatever a month's length or a zone's clocks do. */
+function shortestMs({ unit, count }: Interval): number {
+  return shortestDays[unit] * count * 86_400_000
+}
+
+// A zone that leaves a day out gives half a day to it (see `periodStart`).
+const shortestDays = { day: 0.4, week: 5, month: 26, year: 363 } as const
 
 /** The first period to tell of. Of those already missed only the newest would be charged. */
 function firstPeriod(one: Running, now: Date, after: Place | undefined, catchUpPeriods: number): number {

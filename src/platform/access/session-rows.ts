@@ -44,7 +44,7 @@ export async function takeSignInCode(pool: pg.Pool, code: string): Promise<strin
 export async function forgetOldSessions(pool: pg.Pool): Promise<void> {
   await pool.query(
     `delete from platform.session where hash in
-       (select hash from platform.session where expires_at < clock_timestamp() order by expires_at limit 10000)`,
+       (select hash from platform.session where expires_at < statement_timestamp() order by expires_at limit 10000)`,
   )
-  await pool.query('delete from platform.sign_in_code where expires_at < clock_timestamp()')
+  await pool.query('delete from platform.sign_in_code where expires_at < statement_timestamp()')
 }
