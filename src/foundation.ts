@@ -63,7 +63,7 @@ export async function openFoundation(config: Config, options: FoundationOptions)
       database,
       pool,
       clock,
-      billing: { db: openDb(pool), pool, clock, fence: unfenced },
+      billing: { db: openDb(pool), pool, clock },
       batch: {
         db: openDb(pool),
         pool,

@@ -28,8 +28,8 @@ export function startWorker(app: App): Worker {
     sessionUrl: app.database.sessionUrl,
     concurrency: 8,
     jobs: {
-      ...fenced(app, { ...app.billingFor.refunds, stopping: stopping.signal }, billingJobs),
-      ...fenced(app, { ...app.batch, stopping: stopping.signal }, batchJobs),
+      ...jobsOf(app, billingJobs, () => ({ ...app.billingFor.refunds, stopping: stopping.signal })),
+      ...jobsOf(app, batchJobs, (fence) => ({ ...app.batch, stopping: stopping.signal, fence })),
     },
     events: {
       onDone: (job, ms) => {
@@ -106,18 +106,18 @@ async function startBillingTurns(app: App, stopping: AbortSignal): Promise<void>
 
 type JobWork = (payload: unknown, fence: Fence) => Promise<unknown>
 
-/** An area's jobs, each run at the time all processes agree on and behind this worker's fence. */
-function fenced<A extends { fence: Fence }>(
+/** An area's jobs, each run at the time all processes agree on. Batch settles them behind this worker's fence. */
+function jobsOf<A>(
   app: App,
-  area: A,
   jobs: Readonly<Record<string, Job<A>>>,
+  areaBehind: (fence: Fence) => A,
 ): Record<string, JobWork> {
   return Object.fromEntries(
     Object.entries(jobs).map(([name, job]) => [
       name,
       async (payload: unknown, fence: Fence) => {
         await app.clock.sync()
-        return job.run({ ...area, fence }, payload)
+        return job.run(areaBehind(fence), payload)
       },
     ]),
   )

@@ -1,7 +1,6 @@
 import type pg from 'pg'
 import type { Clock } from '../platform/clock.ts'
 import type { Db, Tx } from '../platform/database/db.ts'
-import type { Fence } from '../platform/queue/queue.ts'
 import type { Vault } from '../platform/vault/vault.ts'
 import type { Providers } from './providers/providers.ts'
 import type { Language, Seller } from './seller.ts'
@@ -25,15 +24,13 @@ export type BillingApp = {
   readonly quietVault: Vault
   /** For the hashes of idempotent requests; it outlives every vault key. */
   readonly fingerprintKey: Buffer
-  /** Called in every transaction that settles a job's work. */
-  readonly fence: Fence
   readonly terms: BillingTerms
   /** Aborted once nothing new may be begun on this app's behalf; what is in hand comes to its end. */
   readonly stopping?: AbortSignal
 }
 
 /** What a use-case may reach that only reads and writes: it opens nothing sealed and asks no provider. */
-export type BillingStore = Pick<BillingApp, 'db' | 'pool' | 'replica' | 'clock' | 'fence'>
+export type BillingStore = Pick<BillingApp, 'db' | 'pool' | 'replica' | 'clock'>
 
 export type BillingTerms = {
   readonly sandbox: boolean

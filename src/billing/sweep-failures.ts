@@ -1,7 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
 import { troubleOf } from '../platform/database/database-errors.ts'
-import { StaleWorker } from '../platform/queue/worker-lease.ts'
 import type { BillingApp, BillingDb, BillingTx } from './app.ts'
 
 /** The regular looks for due rows that work on many rows, each of which may be broken in its own way. */
@@ -93,7 +92,6 @@ async function workOn<Row extends { readonly id: string }, Result>(
 ): Promise<Result | undefined> {
   const now = app.clock()
   return app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     const rows = await lock(tx, now, which)
     onLocked(rows)
     return rows.length === 0 ? undefined : act(tx, now, rows)
@@ -128,14 +126,11 @@ export function notFailed(sweep: Sweep, id: RawBuilder<unknown>): RawBuilder<unk
   return sql`not exists (select from billing.sweep_failure f where f.sweep = ${sweep} and f.subject = ${id})`
 }
 
-/**
- * Neither the database's own trouble nor the loss of our lease says anything about a row. A lock that is not to be had
- * does: somebody holds that one.
- */
+/** The database's own trouble says nothing about a row. A lock that is not to be had does: somebody holds that one. */
 export function concernsAll(error: unknown): boolean {
   const trouble = troubleOf(error)
   if (trouble === 'conflict' || trouble === 'too_slow') return false
-  if (trouble !== undefined || error instanceof StaleWorker) return true
+  if (trouble !== undefined) return true
   const code = (error as { code?: unknown } | null)?.code
   // No such table or right, resources, system: the classes of SQLSTATE that no row causes.
   return typeof code === 'string' && /^(?:42|53|57|58|XX)...$/.test(code)

@@ -29,7 +29,6 @@ export function billingOn(
     vault: openVault([key]),
     quietVault: openVault([key]),
     fingerprintKey: randomBytes(32),
-    fence: async () => {},
     terms: {
       sandbox: true,
       timeZone: 'Asia/Seoul',

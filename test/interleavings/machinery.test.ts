@@ -1,4 +1,4 @@
-import { jobLease, limiterFirst, limiterLimiter } from './pairs/machinery.ts'
+import { lateSweep, limiterFirst, limiterLimiter } from './pairs/machinery.ts'
 import { provePairs } from './prove-pairs.ts'
 
-provePairs([jobLease, limiterFirst, limiterLimiter])
+provePairs([lateSweep, limiterFirst, limiterLimiter])

@@ -154,7 +154,6 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       vault: watchfulVault(vault, output.secrets),
       quietVault: vault,
       fingerprintKey,
-      fence: async () => {},
       terms: { ...terms, webhookSecrets: { model: [webhookSecret] } },
     }
     const http = buildHttp({

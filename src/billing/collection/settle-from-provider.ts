@@ -84,7 +84,6 @@ async function settleCharge(app: BillingApp, ours: OurPayment, record: ProviderP
     return
   }
   await app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     await settleDecided(app, tx, [{ paymentId, outcome }], app.clock())
   })
 }
@@ -109,7 +108,6 @@ async function settleAfterwards(
   const { dispute } = record
   const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
   return app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     // Whoever ends a subscription holds its lock first.
     if (ends) await lockSubscriptionsOf(tx, [paymentId])
     const payment = await tx

@@ -42,7 +42,6 @@ export async function settlePayments(app: BillingApp, settlings: readonly Settli
     })
     rest = rest.filter((one) => !together.includes(one))
     await app.db.transaction().execute(async (tx) => {
-      await app.fence(tx)
       await settleDecided(app, tx, together, now)
     })
   }
@@ -55,7 +54,6 @@ function isDecided(one: { paymentId: string; outcome: PaymentOutcome }): one is 
 /** No answer, or nothing sent: the attempt waits, and its next look is set. */
 async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settling, now: Date): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     if (outcome.kind === 'not_sent' && fresh) {
       return markUnsent(tx, attempt.paymentId, lookupAgainAfterMs(attempt.lookupCount + 1))
     }
@@ -86,7 +84,6 @@ async function recordAwaiting(
   now: Date,
 ): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     await lockSubscriptionsOf(tx, [paymentId])
     const [locked] = await readLockedPayments(tx, [paymentId])
     if (!locked || !isOpen(locked)) return

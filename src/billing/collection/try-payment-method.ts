@@ -62,7 +62,6 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
 
   await endAwaitedOf(app, method.subscriptionId)
   const attempt = await app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     return applyCard(app, tx, method, checked.card)
   })
   if (!attempt) return

@@ -263,7 +263,6 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
 /** Refund, invoice totals, payment, ledger and event change together. */
 async function succeed(app: BillingApp, { refundId, sentAt }: LeasedRefund, now: Date): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'succeeded' })
     if (!refund) return
     if (sentAt !== null) await clearContradictions(tx, [refundId])
@@ -280,7 +279,6 @@ async function fail(
   givenBack?: bigint,
 ): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
-    await app.fence(tx)
     const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
     if (!refund) return
     await clearContradictions(tx, [refundId])

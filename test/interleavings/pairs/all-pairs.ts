@@ -2,7 +2,7 @@ import type { Pair } from '../pair.ts'
 import { confirmCard, confirmRetry } from './authentication.ts'
 import { eraseCard, eraseSettle, eraseSubscribe } from './erasures.ts'
 import { resealContact } from './keys.ts'
-import { jobLease, limiterFirst, limiterLimiter } from './machinery.ts'
+import { lateSweep, limiterFirst, limiterLimiter } from './machinery.ts'
 import { refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
 import { renewCancel, renewCard, renewRenew, retryCard } from './renewals.ts'
 import { keyRefund, keySubscribe, subscribeSubscribe, trialSubscribe, trialTrial } from './trials-and-keys.ts'
@@ -31,7 +31,7 @@ export const allPairs: readonly Pair[] = [
   eraseSettle,
   eraseCard,
   eraseSubscribe,
-  jobLease,
+  lateSweep,
   limiterLimiter,
   limiterFirst,
 ]
