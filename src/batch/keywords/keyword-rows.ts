@@ -4,6 +4,9 @@ import type { Keyword } from './keyword.ts'
 /**
  * Adds keywords that are new to the workspace and revives removed ones; says how many it was. Keys go in sorted, so
  * that two overlapping batches queue up instead of waiting for each other in a ring.
+ *
+ * One insert does both, and nothing is locked before it: Citus cannot carry a locking select from one part of a statement
+ * to the next, and then reads what it wrote itself as broken text (22021).
  */
 export async function insertKeywords(
   pool: pg.Pool,
@@ -15,37 +18,24 @@ export async function insertKeywords(
   const { rows } = await pool.query<{ registered: number }>({
     name: 'insert-keywords',
     text: `
-      with present as materialized (
-        select k.key, k.removed_at is not null as is_removed from batch.keyword k
-        where k.workspace_id = $1 and k.key = any ($2::text[])
-      ),
       -- Most of what is sent is known already and takes no further part.
-      wanted as materialized (
-        select n, key, display, key in (select key from present where is_removed) as is_removed
-        from unnest($2::text[], $3::text[]) with ordinality as given (key, display, n)
-        where key not in (select key from present where not is_removed)
-      ),
-      -- Locked in order before any is changed; one that was revived meanwhile no longer matches.
-      removed as materialized (
+      with known as materialized (
         select k.key from batch.keyword k
-        where k.workspace_id = $1 and k.removed_at is not null and k.key in (select key from wanted where is_removed)
-        order by k.key
-        for update
+        where k.workspace_id = $1 and k.key = any ($2::text[]) and k.removed_at is null
       ),
-      revived as (
-        update batch.keyword k
-        set removed_at = null, created_at = $4, display = wanted.display
-        from removed join wanted using (key)
-        where k.workspace_id = $1 and k.key = removed.key and k.removed_at is not null
-        returning 1
-      ),
-      added as (
-        insert into batch.keyword (workspace_id, key, display, created_at)
-        select $1, key, display, $4 from wanted where not is_removed order by n
-        on conflict (workspace_id, key) do nothing
+      -- One that was registered or revived meanwhile no longer matches, and is not counted twice.
+      registered as (
+        insert into batch.keyword as k (workspace_id, key, display, created_at)
+        select $1, key, display, $4::timestamptz
+        from unnest($2::text[], $3::text[]) with ordinality as given (key, display, n)
+        where key not in (select key from known)
+        order by n
+        on conflict (workspace_id, key) do update
+          set removed_at = null, created_at = excluded.created_at, display = excluded.display
+          where k.removed_at is not null
         returning 1
       )
-      select (select count(*) from revived)::int + (select count(*) from added)::int as registered`,
+      select count(*)::int as registered from registered`,
     values: [workspaceId, sorted.map(({ key }) => key), sorted.map(({ display }) => display), now],
   })
   return rows[0]!.registered

@@ -130,7 +130,7 @@ async function tryCopyRanks(
     await inMonths(pool, client, months, copy)
     return true
   } catch (error) {
-    if ((error as { code?: string }).code !== uniqueViolation) throw error
+    if (!isDuplicate(error)) throw error
     return false
   }
 }
@@ -157,7 +157,11 @@ function inMonths<T>(
   )
 }
 
-const uniqueViolation = '23505'
+/** Whether a row was there already. From a node of Citus the copy brings the words, but not the code. */
+function isDuplicate(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message: string }
+  return code === '23505' || (code === 'XX000' && message.startsWith('duplicate key value'))
+}
 
 function copyRows(workspaceId: string, ranks: readonly Rank[], ids: ReadonlyMap<string, bigint>): Buffer {
   const instants = new Map<Date, string>()

@@ -106,11 +106,14 @@ export async function withMonths<T>(
   }
 }
 
-/** Whether a row found no month to stand in. */
+/** Whether a row found no month to stand in. From a node of Citus a copy brings the words, but not the code. */
 function isMonthMissing(error: unknown): boolean {
-  const { code, routine } = error as { code?: string; routine?: string }
-  return code === '23514' && routine === 'ExecFindPartition'
+  const { code, routine, message } = error as { code?: string; routine?: string; message: string }
+  if (code === '23514') return routine === 'ExecFindPartition' || noPartition.test(message)
+  return code === 'XX000' && noPartition.test(message)
 }
+
+const noPartition = /^no partition of relation "\w+" found for row/
 
 /** Sees to it that there is a partition for each month. Each process asks once for each. */
 export async function ensureRankMonths(pool: pg.Pool, months: Iterable<string>): Promise<void> {

@@ -108,25 +108,25 @@ export async function listObservationsOf(
   return found
 }
 
-/** Takes the marks away that are still the ones given, and says which; the others have changed or gone since. */
+/**
+ * Takes the marks away that are still the ones given, and says which; the others have changed or gone since.
+ *
+ * Citus locks rows of several shards only by changing them, so nothing is locked before it is deleted: the mark itself
+ * tells whether anything came between. The rows must go in the order of the list all the same, which is everybody's, or
+ * two of us could wait for each other in a ring; only a nested loop keeps that order.
+ */
 export async function clearDirtyMonths(tx: BatchTx, months: readonly DirtyMonth[]): Promise<DirtyMonth[]> {
+  await sql`select set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`.execute(
+    tx,
+  )
   const { rows } = await sql<{ at: number }>`
-    with held as materialized (
-      select d.key, d.source, d.month, m.at
-      from unnest(${months.map(({ key }) => key)}::text[], ${months.map(({ source }) => source)}::text[],
-                  ${months.map(({ month }) => firstOf(month))}::date[], ${months.map(({ mark }) => mark)}::bigint[])
-        with ordinality as m (key, source, month, mark, at)
-      join batch.dirty_month d using (key, source, month, mark)
-      order by d.key, d.source, d.month
-      for update of d
-    ),
-    cleared as (
-      delete from batch.dirty_month d using held
-      where (d.key, d.source, d.month) = (held.key, held.source, held.month)
-      returning held.at
-    )
-    select at::int - 1 as at from cleared order by at`.execute(tx)
-  return rows.map(({ at }) => months[at]!)
+    delete from batch.dirty_month d
+    using unnest(${months.map(({ key }) => key)}::text[], ${months.map(({ source }) => source)}::text[],
+                 ${months.map(({ month }) => firstOf(month))}::date[], ${months.map(({ mark }) => mark)}::bigint[])
+      with ordinality as m (key, source, month, mark, at)
+    where d.key = m.key and d.source = m.source and d.month = m.month and d.mark = m.mark
+    returning m.at::int - 1 as at`.execute(tx)
+  return rows.sort((a, b) => a.at - b.at).map(({ at }) => months[at]!)
 }
 
 export type WorkedOutMonth = MonthlyVolume & {
