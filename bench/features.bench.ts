@@ -17,7 +17,7 @@ export async function bench(): Promise<BenchResult[]> {
       insert into batch.keyword (workspace_id, key, display, created_at)
       select 'ws_' || n % 20, 'word ' || n, 'word ' || n, now() from generate_series(1, ${KEYWORDS}) n`)
     await stage.db.query(`
-      select batch.ensure_rank_month(m::date) from generate_series('2026-01-01'::date, '2026-12-01', '1 month') m`)
+      select batch.ensure_month('rank', m::date) from generate_series('2026-01-01'::date, '2026-12-01', '1 month') m`)
     await stage.db.query(`
       insert into batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, url, checked_at)
       select k.workspace_id, k.id, d::date, 'naver', 'mobile', 'KR', 'ranked', 1 + (abs(hashint8(k.id * 1000 + extract(doy from d)::int)) % 100),

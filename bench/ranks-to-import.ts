@@ -53,5 +53,5 @@ async function prepare(stage: Stage): Promise<void> {
   )
   await stage.db.query('vacuum analyze batch.keyword')
   for (const month of ['2026-09-01', '2026-10-01'])
-    await stage.db.query('select batch.ensure_rank_month($1)', [month])
+    await stage.db.query(`select batch.ensure_month('rank', $1)`, [month])
 }

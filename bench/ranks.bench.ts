@@ -16,7 +16,7 @@ export async function bench(): Promise<BenchResult[]> {
       [workspaces, keywords],
     )
     await stage.db.query('vacuum analyze batch.keyword')
-    await stage.db.query(`select batch.ensure_rank_month('2026-10-01')`)
+    await stage.db.query(`select batch.ensure_month('rank', '2026-10-01')`)
     const api = await stage.start('./api-process.ts')
     const bare = await stage.start('./bare-write-process.ts')
 

@@ -1,12 +1,13 @@
 import type { BatchApp } from './app.ts'
-import { ensureRankMonths, monthsAhead } from './ranks/rank-rows.ts'
+import { ensureMonths, monthsAhead } from './month-rows.ts'
 import { collectNow, nextCollection } from './scheduling/collect-now.ts'
 import { startScheduledRuns } from './scheduling/start-scheduled-runs.ts'
 import { requeueAbandonedRuns } from './scheduling/trigger-run.ts'
 
 /** Does all that is due at or before now, and counts it by kind. The work itself is done by jobs. */
 export async function runDue(app: BatchApp): Promise<Record<string, number>> {
-  await ensureRankMonths(app.pool, monthsAhead(app.clock()))
+  const ahead = monthsAhead(app.clock())
+  for (const history of ['rank', 'volume_observation'] as const) await ensureMonths(app.pool, history, ahead)
   const { queued, skipped } = await startScheduledRuns(app)
   return { runs_queued: queued, runs_skipped: skipped, runs_requeued: await requeueAbandonedRuns(app) }
 }

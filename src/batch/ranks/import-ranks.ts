@@ -12,9 +12,10 @@ import {
   type RejectionSink,
 } from '../import.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
+import { ensureMonths, monthsOf, withMonthsInside } from '../month-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation } from './rank.ts'
 import { RankForm } from './rank-form.ts'
-import { ensureRankMonths, mergeRanks, monthsOf, withMonths } from './rank-rows.ts'
+import { mergeRanks } from './rank-rows.ts'
 
 /** Imports a file of observations into the rank history of a workspace. */
 export async function importRanks(
@@ -135,26 +136,13 @@ async function tryCopyRanks(
   }
 }
 
-/** Does work of a transaction so that its failure leaves the transaction as it was, with the months it needs in place. */
 function inMonths<T>(
   pool: pg.Pool,
   client: pg.PoolClient,
   months: ReadonlySet<string>,
   work: () => Promise<T>,
 ): Promise<T> {
-  return withMonths(
-    pool,
-    () => ensureRankMonths(pool, months),
-    async () => {
-      await client.query('savepoint storing')
-      try {
-        return await work()
-      } catch (error) {
-        await client.query('rollback to savepoint storing')
-        throw error
-      }
-    },
-  )
+  return withMonthsInside(pool, client, () => ensureMonths(pool, 'rank', months), work)
 }
 
 /** Whether a row was there already. From a node of Citus the copy brings the words, but not the code. */

@@ -78,69 +78,6 @@ export async function mergeRanks(
   return rows[0]!
 }
 
-const madeMonths = new WeakMap<pg.Pool, Set<string>>()
-
-/** The months that this process has not yet seen to. */
-export function unmadeMonths(pool: pg.Pool, months: ReadonlySet<string>): Set<string> {
-  const made = madeMonths.get(pool)
-  return new Set([...months].filter((month) => !made?.has(month)))
-}
-
-/**
- * Makes the months that are missing, then does the work. `retention` may have dropped one that this process believes in:
- * then they are made once more. Work inside a transaction leaves it usable when it fails.
- */
-export async function withMonths<T>(
-  pool: pg.Pool,
-  make: () => Promise<void>,
-  work: () => Promise<T>,
-): Promise<T> {
-  await make()
-  try {
-    return await work()
-  } catch (error) {
-    if (!isMonthMissing(error)) throw error
-    madeMonths.delete(pool)
-    await make()
-    return work()
-  }
-}
-
-/** Whether a row found no month to stand in. From a node of Citus a copy brings the words, but not the code. */
-function isMonthMissing(error: unknown): boolean {
-  const { code, routine, message } = error as { code?: string; routine?: string; message: string }
-  if (code === '23514') return routine === 'ExecFindPartition' || noPartition.test(message)
-  return code === 'XX000' && noPartition.test(message)
-}
-
-const noPartition = /^no partition of relation "\w+" found for row/
-
-/** Sees to it that there is a partition for each month. Each process asks once for each. */
-export async function ensureRankMonths(pool: pg.Pool, months: Iterable<string>): Promise<void> {
-  const made = madeMonths.get(pool) ?? new Set()
-  madeMonths.set(pool, made)
-  for (const month of months) {
-    if (made.has(month)) continue
-    await pool.query('select batch.ensure_rank_month($1::date)', [`${month}-01`])
-    made.add(month)
-  }
-}
-
-/** The months, such as `2026-10`, that ranks fall in. */
-export function monthsOf(ranks: readonly Rank[]): Set<string> {
-  return new Set(ranks.map(({ day }) => monthOf(day)))
-}
-
-/** This month and the next: made before anybody stores in them, so that no request waits for a table. */
-export function monthsAhead(now: Date): string[] {
-  const next = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1))
-  return [now, next].map((instant) => instant.toISOString().slice(0, 7))
-}
-
-export function monthOf(day: Day): string {
-  return day.slice(0, 7)
-}
-
 export type StoredRank = {
   day: Day
   engine: string

@@ -3,8 +3,9 @@ import type pg from 'pg'
 import { invariant } from '../../platform/invariant.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
+import { ensureMonths, monthOf, monthsOf, unmadeMonths, withMonths } from '../month-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
-import { ensureRankMonths, mergeRanks, monthOf, monthsOf, unmadeMonths, withMonths } from './rank-rows.ts'
+import { mergeRanks } from './rank-rows.ts'
 
 export type RankRejection = { index: number; code: RankRefusal }
 
@@ -80,11 +81,11 @@ function clientOf(tx: BatchTx): pg.PoolClient {
 
 /** Makes the months that will be written to. A day that only unknown keywords name makes nothing. */
 async function makeMonths(app: BatchApp, workspaceId: string, ranks: readonly Rank[]): Promise<void> {
-  const unmade = unmadeMonths(app.pool, monthsOf(ranks))
+  const unmade = unmadeMonths(app.pool, 'rank', monthsOf(ranks))
   if (unmade.size === 0) return
   const waiting = ranks.filter(({ day }) => unmade.has(monthOf(day)))
   const known = await findKeywordIds(app.pool, workspaceId, [...new Set(waiting.map(({ key }) => key))])
-  await ensureRankMonths(app.pool, monthsOf(waiting.filter(({ key }) => known.has(key))))
+  await ensureMonths(app.pool, 'rank', monthsOf(waiting.filter(({ key }) => known.has(key))))
 }
 
 /** The observations that make sense, each with its place in the request, and what is wrong with the others. */

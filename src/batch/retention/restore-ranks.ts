@@ -1,6 +1,6 @@
 import type { BatchApp } from '../app.ts'
 import type { ImportRejection, ImportState, RejectionSink } from '../import.ts'
-import { ensureRankMonths, withMonths } from '../ranks/rank-rows.ts'
+import { ensureMonths, withMonths } from '../month-rows.ts'
 import { mergeArchivedRanks } from './archived-rank-rows.ts'
 import type { ArchivedRank, RankArchive } from './rank-archive.ts'
 
@@ -45,7 +45,7 @@ export async function restoreRanks(
 async function store(app: BatchApp, ranks: readonly ArchivedRank[]) {
   if (ranks.length === 0) return { inserted: 0, updated: 0, unknown: [] }
   const months = new Set(ranks.map(({ day }) => new Date(day * dayMs).toISOString().slice(0, 7)))
-  const make = () => ensureRankMonths(app.pool, months)
+  const make = () => ensureMonths(app.pool, 'rank', months)
   return withMonths(app.pool, make, () => mergeArchivedRanks(app.pool, ranks))
 }
 

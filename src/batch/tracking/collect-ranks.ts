@@ -2,8 +2,8 @@ import { newId } from '../../platform/id.ts'
 import { invariant } from '../../platform/invariant.ts'
 import { addDays, type Day, dayOf, instantAt } from '../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
+import { ensureMonths, monthOf } from '../month-rows.ts'
 import type { RankObservation } from '../ranks/rank.ts'
-import { ensureRankMonths, monthOf } from '../ranks/rank-rows.ts'
 import { mergeObservations } from '../ranks/record-ranks.ts'
 import { fenceOfRun, type RunInHand, workRun } from '../runs/work-run.ts'
 import type { RankSource, Source } from '../sources/port.ts'
@@ -87,7 +87,7 @@ async function planDueDays(app: BatchApp, inRun: InRun): Promise<number> {
   const now = app.clock()
   // Wherever clocks are, the days that are planned lie in these months.
   const days = [-mostMissedDays - 1, -16, 0, 2].map((count) => addDays(dayOf(now, 'UTC'), count))
-  await ensureRankMonths(app.pool, new Set(days.map(monthOf)))
+  await ensureMonths(app.pool, 'rank', new Set(days.map(monthOf)))
   let planned = 0
   for (;;) {
     const count = await inRun(async (tx) => {

@@ -11,6 +11,7 @@ import {
   type RejectionSink,
 } from '../import.ts'
 import { cleanKeyword } from '../keywords/keyword.ts'
+import { ensureMonths, monthsOf, withMonthsInside } from '../month-rows.ts'
 import { type Horizon, horizonOf } from '../ranks/rank.ts'
 import { VolumeForm } from './volume-form.ts'
 import {
@@ -29,17 +30,22 @@ export async function importVolumes(
   rejects: RejectionSink,
   onProgress?: (state: ImportState) => void,
 ): Promise<ImportState & { resumedAt: number }> {
-  return importRecords(app, volumeTarget, source, rejects, onProgress)
+  return importRecords(app, volumeTarget(app), source, rejects, onProgress)
 }
 
-const volumeTarget: ImportTarget<readonly KeptVolume[]> = {
+const volumeTarget = ({ pool }: BatchApp): ImportTarget<readonly KeptVolume[]> => ({
   name: 'volumes',
   prepare: prepareVolumes,
   async store(client, volumes) {
-    const { inserted, updated } = await mergeVolumes(client, dedupe(volumes))
+    const { inserted, updated } = await withMonthsInside(
+      pool,
+      client,
+      () => ensureMonths(pool, 'volume_observation', monthsOf(volumes)),
+      () => mergeVolumes(client, dedupe(volumes)),
+    )
     return { inserted, updated, unchanged: volumes.length - inserted - updated, rejections: [] }
   },
-}
+})
 
 const checkForm = openFormCheck(VolumeForm, ['volume', 'volume_max', 'pc', 'mobile'])
 

@@ -1,6 +1,7 @@
 import { refuse as refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'
+import { ensureMonths, monthsOf, withMonths } from '../month-rows.ts'
 import { horizonOf } from '../ranks/rank.ts'
 import {
   dedupe,
@@ -22,7 +23,11 @@ export async function recordVolumes(
   reported: readonly ReportedVolume[],
 ): Promise<RecordedVolumes> {
   const volumes = dedupe(readAll(reported, app.clock()))
-  const { inserted, updated } = await mergeVolumes(app.pool, volumes)
+  const { inserted, updated } = await withMonths(
+    app.pool,
+    () => ensureMonths(app.pool, 'volume_observation', monthsOf(volumes)),
+    () => mergeVolumes(app.pool, volumes),
+  )
   return { inserted, updated, unchanged: reported.length - inserted - updated }
 }
 

@@ -1,0 +1,100 @@
+import type pg from 'pg'
+import type { Day } from '../platform/time.ts'
+
+/** A table that stands in one part per month. */
+export type MonthlyHistory = 'rank' | 'volume_observation'
+
+// Asking costs a round trip, so each process asks once for each month.
+const madeMonths = new WeakMap<pg.Pool, Set<string>>()
+
+/** The months that this process has not yet seen to. */
+export function unmadeMonths(
+  pool: pg.Pool,
+  history: MonthlyHistory,
+  months: ReadonlySet<string>,
+): Set<string> {
+  const made = madeMonths.get(pool)
+  return new Set([...months].filter((month) => !made?.has(nameOf(history, month))))
+}
+
+/** Sees to it that there is a place for each month. */
+export async function ensureMonths(
+  pool: pg.Pool,
+  history: MonthlyHistory,
+  months: Iterable<string>,
+): Promise<void> {
+  const made = madeMonths.get(pool) ?? new Set()
+  madeMonths.set(pool, made)
+  for (const month of months) {
+    const name = nameOf(history, month)
+    if (made.has(name)) continue
+    await pool.query('select batch.ensure_month($1, $2::date)', [history, `${month}-01`])
+    made.add(name)
+  }
+}
+
+/**
+ * Makes the months that are missing, then does the work. `retention` may have dropped one that this process believes in:
+ * then they are made once more. Work inside a transaction leaves it usable when it fails.
+ */
+export async function withMonths<T>(
+  pool: pg.Pool,
+  make: () => Promise<void>,
+  work: () => Promise<T>,
+): Promise<T> {
+  await make()
+  try {
+    return await work()
+  } catch (error) {
+    if (!isMonthMissing(error)) throw error
+    madeMonths.delete(pool)
+    await make()
+    return work()
+  }
+}
+
+/** Does work of a transaction in the same way: its failure leaves the transaction as it was. */
+export function withMonthsInside<T>(
+  pool: pg.Pool,
+  client: pg.PoolClient,
+  make: () => Promise<void>,
+  work: () => Promise<T>,
+): Promise<T> {
+  return withMonths(pool, make, async () => {
+    await client.query('savepoint storing')
+    try {
+      return await work()
+    } catch (error) {
+      await client.query('rollback to savepoint storing')
+      throw error
+    }
+  })
+}
+
+/** Whether a row found no month to stand in. From a node of Citus a copy brings the words, but not the code. */
+function isMonthMissing(error: unknown): boolean {
+  const { code, routine, message } = error as { code?: string; routine?: string; message: string }
+  if (code === '23514' && routine === 'ExecFindPartition') return true
+  return (
+    (code === '23514' || code === 'XX000') && /^no partition of relation "\w+" found for row/.test(message)
+  )
+}
+
+/** The months, such as `2026-10`, that days fall in. */
+export function monthsOf(dated: readonly { readonly day: Day }[]): Set<string> {
+  return new Set(dated.map(({ day }) => monthOf(day)))
+}
+
+/** This month and the next: made before anybody stores in them, so that no request waits for a table. */
+export function monthsAhead(now: Date): string[] {
+  const next = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1))
+  return [now, next].map((instant) => instant.toISOString().slice(0, 7))
+}
+
+export function monthOf(day: Day): string {
+  return day.slice(0, 7)
+}
+
+function nameOf(history: MonthlyHistory, month: string): string {
+  return `${history} ${month}`
+}
