@@ -38,6 +38,7 @@ const order: Readonly<Record<string, readonly string[]>> = {
     'predictions',
     'scheduling',
     'summary',
+    'distribution',
   ],
 }
 const schemas = ['platform', 'billing', 'batch', 'sandbox'] as const

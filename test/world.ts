@@ -15,7 +15,8 @@ import { openReadiness } from '../src/platform/http/readiness.ts'
 import { buildServer } from '../src/server.ts'
 import { startUpkeep, startWorker, type Worker } from '../src/worker.ts'
 import { openCodeCheck } from './api-document.ts'
-import { databaseUrl } from './postgres.ts'
+import { copyOnNodes, dropOnNodes } from './citus.ts'
+import { databaseUrl, template } from './postgres.ts'
 
 export type Answer = {
   status: number
@@ -181,12 +182,15 @@ export async function copyDatabase(url: string): Promise<string> {
 /** A fresh database, copied from the migrated template. */
 export async function createDatabase(): Promise<string> {
   const name = `world_${randomBytes(6).toString('hex')}`
-  await onServer((client) => client.query(`create database ${name} template template_rankledger`))
+  const nodes = inject('citusNodes')
+  if (nodes.length > 0) await copyOnNodes(nodes, template, name)
+  else await onServer((client) => client.query(`create database ${name} template ${template}`))
   return databaseUrl(inject('postgresUrl'), name)
 }
 
 export async function dropDatabase(url: string): Promise<void> {
   const name = new URL(url).pathname.slice(1)
+  if (inject('citusNodes').length > 0) return dropOnNodes(inject('citusNodes'), name)
   await onServer(async (client) => {
     // Not `with (force)`: that is refused while the server's own vacuum is at work there, and that one gives way by itself.
     await client.query(

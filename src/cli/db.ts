@@ -25,6 +25,7 @@ import {
   withApp,
   withFoundation,
 } from './command.ts'
+import { distributeTables, statusOfDistribution } from './db-distribute.ts'
 import { openProgress } from './progress.ts'
 
 export const db: Command = {
@@ -45,9 +46,12 @@ rankledger db rotate-keys [--json]      seal everything anew with the first of V
 rankledger db stop-charging [--cause TEXT] [--json]
                                         nothing is charged, renewed or ended until you resume
 rankledger db resume-charging [--json]  charge again after a stop; what fell due before is looked up first
+rankledger db distribute [--shards N] [--volume-shards N] [--json]
+                                        spread the batch tables over the nodes of a Citus cluster (docs/scaling.md)
 
 rotate-keys may be stopped and run again, while the service runs. Once every process seals with the first key and it finds
-nothing to seal anew, the older keys may leave VAULT_KEYS.`,
+nothing to seal anew, the older keys may leave VAULT_KEYS. distribute may be stopped and run again too; reads go on
+meanwhile, and whoever writes batch data waits.`,
 
   async run([verb, ...args]) {
     const { values, positionals } = parseFlags(args, {
@@ -55,6 +59,8 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
       role: { type: 'string' },
       apply: { type: 'boolean', default: false },
       cause: { type: 'string' },
+      shards: { type: 'string' },
+      'volume-shards': { type: 'string' },
     })
     const wanted = verb === 'clear-alarm' ? 2 : verb === 'retry-job' || verb === 'discard-job' ? 1 : 0
     if (positionals.length !== wanted) {
@@ -66,6 +72,8 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
       throw new UsageError('Only grants takes --role and --apply.')
     if (values.cause !== undefined && verb !== 'stop-charging')
       throw new UsageError('Only stop-charging takes --cause.')
+    if ((values.shards !== undefined || values['volume-shards'] !== undefined) && verb !== 'distribute')
+      throw new UsageError('Only distribute takes --shards and --volume-shards.')
     const [first, second] = positionals
     if (verb === 'status') return withFoundation('db', (app) => status(app, values.json))
     if (verb === 'alarms') return withFoundation('db', (app) => alarms(app, values.json))
@@ -80,8 +88,9 @@ nothing to seal anew, the older keys may leave VAULT_KEYS.`,
     if (verb === 'stop-charging')
       return withFoundation('db', (app) => stopByHand(app, values.json, values.cause))
     if (verb === 'resume-charging') return withApp('db', (app) => resume(app, values.json))
+    if (verb === 'distribute') return withFoundation('db', (app) => distributeTables(app, values))
     throw new UsageError(
-      'Say what to do: status, alarms, clear-alarm, jobs, retry-job, discard-job, unknown, webhooks, grants, rotate-keys, stop-charging or resume-charging.',
+      'Say what to do: status, alarms, clear-alarm, jobs, retry-job, discard-job, unknown, webhooks, grants, rotate-keys, stop-charging, resume-charging or distribute.',
     )
   },
 }
@@ -117,6 +126,7 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
     unmatched_money: await unmatchedOf(app),
     overdue_seconds: await overdueSeconds(billing),
     charging_stopped: stop,
+    distribution: await statusOfDistribution(app),
   }
   if (asJson) printJson(found)
   else {
@@ -124,6 +134,7 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
       `PostgreSQL ${found.postgres}, ${found.megabytes} MB, ${found.migrations} migrations, ${found.workers} workers`,
     )
     print(`Service time  ${found.now}`)
+    if (found.distribution) print(`Distribution  ${found.distribution.text}`)
     print(`Jobs          ${queue.waiting} waiting, ${queue.dead} dead`)
     print(`Webhooks      ${inbox.waiting} waiting, ${inbox.failed} failed`)
     print(`Unsettled     ${found.unsettled} charges and refunds`)

@@ -15,6 +15,7 @@ import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { queueVitals } from '../platform/queue/queue.ts'
 import { openLog } from '../service-log.ts'
 import { type Command, parseOnlyFlags, print, printJson } from './command.ts'
+import { statusOfDistribution } from './db-distribute.ts'
 
 export const doctor: Command = {
   summary: 'Say what is wrong with this installation, line by line',
@@ -349,6 +350,14 @@ async function lookAtService(app: App, tell: Tell): Promise<void> {
       tell('provider', 'fault', `${name} gives no clear answer; check its address and key`)
     else tell('provider', 'ok', `${name} answers in ${ms} ms`)
   }
+
+  const distribution = await statusOfDistribution(app)
+  if (distribution)
+    tell(
+      'distribution',
+      distribution.whole || distribution.tables.length === 0 ? 'ok' : 'fault',
+      distribution.text,
+    )
 
   const stop = await findChargingStop(app.billing.db)
   if (stop)

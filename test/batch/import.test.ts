@@ -210,7 +210,7 @@ describe('importing ranks', () => {
     })
     expect(await countRanks(workspace)).toBe(1200)
     const [row] = await world.query(
-      `select r.position from batch.rank r join batch.keyword k on k.id = r.keyword_id
+      `select r.position from batch.rank r join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id
        where r.workspace_id = $1 and k.key = 'bulk 0' and r.day = '2029-10-01'`,
       [workspace],
     )

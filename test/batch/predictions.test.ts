@@ -140,7 +140,7 @@ test('once the horizon has passed, each model is told how its predictions turned
   const [{ probabilities }] = [(await predictionOf('aimless 1')).body.data]
   // One rises, one holds, one falls; the others are not checked on that day and stay open.
   const latest = await world.query<{ key: string; position: number }>(
-    `select k.key, r.position from batch.rank r join batch.keyword k on k.id = r.keyword_id
+    `select k.key, r.position from batch.rank r join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id
      where r.workspace_id = 'ws_mine' and r.day = '2030-01-14' and k.key in ('aimless 1', 'aimless 2', 'aimless 3') order by 1`,
   )
   const factors = [0.5, 1, 2]
@@ -229,11 +229,11 @@ test('after 400 days it goes, but not the newest of its series', async () => {
     body: { workspace_id: 'ws_mine', keywords: ['aimless 6'] },
   })
   await world.query(
-    `delete from batch.prediction p using batch.keyword k where k.id = p.keyword_id and k.key = 'aimless 6' and day > '2029-12-01'`,
+    `delete from batch.prediction p using batch.keyword k where k.workspace_id = p.workspace_id and k.id = p.keyword_id and k.key = 'aimless 6' and day > '2029-12-01'`,
   )
   await run(world, 'predict')
   const left = await world.query(
-    `select k.key, p.day from batch.prediction p join batch.keyword k on k.id = p.keyword_id
+    `select k.key, p.day from batch.prediction p join batch.keyword k on k.workspace_id = p.workspace_id and k.id = p.keyword_id
      where k.key in ('aimless 5', 'aimless 6') order by 1, 2`,
   )
   expect(left).toEqual([

@@ -17,6 +17,12 @@ export async function mergeArchivedRanks(
                n)
        left join batch.keyword k on k.workspace_id = g.workspace_id and k.key = g.key
      ),
+     -- Looked up before anything is written, for on several machines a later part of a statement sees what an earlier wrote.
+     present as materialized (
+       select g.n from given g
+       join batch.rank r on r.workspace_id = g.workspace_id and r.keyword_id = g.keyword_id
+         and r.day = date '1970-01-01' + g.day and r.engine = g.engine and r.device = g.device and r.location = g.location
+     ),
      merged as (
        insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
                                     searched_depth, url, checked_at, revision, reason)
@@ -32,9 +38,11 @@ export async function mergeArchivedRanks(
          where ${supersedes('null')}
        returning workspace_id, keyword_id, day, engine, device, location
      ),
-     -- This statement does not see what it writes, so what it finds was there before.
      updated as (
-       select count(*)::int as n from merged join batch.rank using (workspace_id, keyword_id, day, engine, device, location)
+       select count(*)::int as n from merged m
+       join given g on g.workspace_id = m.workspace_id and g.keyword_id = m.keyword_id and date '1970-01-01' + g.day = m.day
+         and g.engine = m.engine and g.device = m.device and g.location = m.location
+       join present using (n)
      )
      select (select count(*) from merged)::int - updated.n as inserted, updated.n as updated,
             array(select n::int - 1 from given where keyword_id is null order by n) as unknown

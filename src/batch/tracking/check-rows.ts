@@ -12,9 +12,10 @@ export async function dropUntouchedChecks(tx: BatchTx, tracker: Tracker): Promis
     delete from batch.rank_check c
     where c.workspace_id = ${tracker.workspaceId} and c.tracker_id = ${tracker.id} and c.status = 'due' and c.tries = 0
       and (c.source <> ${tracker.source}
-        or not exists (
-          select from batch.keyword k
-          where k.workspace_id = c.workspace_id and k.id = c.keyword_id and k.removed_at is null
+        -- Not correlated: checks stay on the coordinator where keywords are spread over machines.
+        or c.keyword_id not in (
+          select k.id from batch.keyword k
+          where k.workspace_id = ${tracker.workspaceId} and k.removed_at is null
             and (${keys}::text[] is null or k.key = any (${keys}::text[]))))`.execute(tx)
 }
 
@@ -123,18 +124,22 @@ export async function claimChecks(
       order by due_at, keyword_id
       limit ${claim.most}
       for update
+    ),
+    claimed as (
+      update batch.rank_check c
+      set status = 'asked', tries = c.tries + 1, asked_by = ${claim.by}, reserved = ${claim.callsEach},
+          spent_on = ${claim.spentOn}
+      from due, batch.tracker t
+      where c.workspace_id = due.workspace_id and c.tracker_id = due.tracker_id and c.day = due.day
+        and c.keyword_id = due.keyword_id
+        and t.workspace_id = c.workspace_id and t.id = c.tracker_id
+      returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
+        c.tries, c.due_at as "dueAt", c.reserved, c.spent_on as "spentOn",
+        t.site, t.match, t.engine, t.device, t.location, t.language, t.depth
     )
-    update batch.rank_check c
-    set status = 'asked', tries = c.tries + 1, asked_by = ${claim.by}, reserved = ${claim.callsEach},
-        spent_on = ${claim.spentOn}
-    from due, batch.tracker t, batch.keyword k
-    where c.workspace_id = due.workspace_id and c.tracker_id = due.tracker_id and c.day = due.day
-      and c.keyword_id = due.keyword_id
-      and t.workspace_id = c.workspace_id and t.id = c.tracker_id
-      and k.workspace_id = c.workspace_id and k.id = c.keyword_id
-    returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
-      k.display as keyword, c.tries, c.due_at as "dueAt", c.reserved, c.spent_on as "spentOn",
-      t.site, t.match, t.engine, t.device, t.location, t.language, t.depth`.execute(tx)
+    -- Joined only now: checks are changed on the coordinator, where keywords may be spread over machines.
+    select c.*, k.display as keyword from claimed c
+    join batch.keyword k on k.workspace_id = ${tracker.workspaceId} and k.id = c."keywordId"`.execute(tx)
   return rows
 }
 
@@ -233,15 +238,18 @@ export async function closeChecks(tx: BatchTx, now: Date, most: number): Promise
       order by workspace_id, tracker_id, day, keyword_id
       limit ${most}
       for update
+    ),
+    closed as (
+      update batch.rank_check c set status = 'failed', reason = coalesce(c.reason, 'not_checked')
+      from over o, batch.tracker t
+      where c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
+        and c.keyword_id = o.keyword_id
+        and t.workspace_id = c.workspace_id and t.id = c.tracker_id
+      returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
+        c.source, t.engine, t.device, t.location, t.depth, c.reason
     )
-    update batch.rank_check c set status = 'failed', reason = coalesce(c.reason, 'not_checked')
-    from over o, batch.tracker t, batch.keyword k
-    where c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
-      and c.keyword_id = o.keyword_id
-      and t.workspace_id = c.workspace_id and t.id = c.tracker_id
-      and k.workspace_id = c.workspace_id and k.id = c.keyword_id
-    returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
-      k.display as keyword, c.source, t.engine, t.device, t.location, t.depth, c.reason`.execute(tx)
+    select c.*, k.display as keyword from closed c
+    join batch.keyword k on k.workspace_id = c."workspaceId" and k.id = c."keywordId"`.execute(tx)
   return rows
 }
 

@@ -16,11 +16,12 @@ export async function listDueKeywords(
   const { rows } = await sql<DueKeyword>`
     select k.key, min(k.display) as display
     from batch.keyword k
-    where k.removed_at is null and k.key > ${after}
-      and not exists (
-        select from batch.volume_check c
-        where c.source = ${source} and c.month = ${month} and c.key = k.key
-          and not (c.status = 'failed' and c.tries < ${mostTries}))
+    left join (
+      select key from batch.volume_check
+      where source = ${source} and month = ${month} and key > ${after}
+        and not (status = 'failed' and tries < ${mostTries})
+    ) asked on asked.key = k.key
+    where k.removed_at is null and k.key > ${after} and asked.key is null
     group by k.key
     order by k.key
     limit ${limit}`.execute(db)

@@ -145,7 +145,7 @@ async function apply(
   await client.query('begin')
   try {
     await client.query(`set local statement_timeout = 0; set local lock_timeout = ${lockTimeoutMs}`)
-    await client.query('select pg_advisory_xact_lock($1)', [migrationLock]).catch((error) => {
+    await lockMigrations(client).catch((error) => {
       throw isLockTimeout(error)
         ? new SchemaRefused(
             `Another process has been migrating the database for more than ${lockTimeoutMs} ms; wait for it, end it, or raise MIGRATION_LOCK_TIMEOUT_MS.`,
@@ -174,6 +174,11 @@ async function apply(
     }
     throw new Error(`Migration ${name} failed: ${(error as Error).message}`, { cause: error })
   }
+}
+
+/** Whoever changes tables takes it first, and holds it until the transaction ends. */
+export async function lockMigrations(client: pg.Client): Promise<void> {
+  await client.query('select pg_advisory_xact_lock($1)', [migrationLock])
 }
 
 function isLockTimeout(error: unknown): boolean {
