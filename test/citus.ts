@@ -18,13 +18,17 @@ export async function listNodes(citusUrl: string): Promise<string[]> {
   })
 }
 
-/** An empty database of the cluster, whose nodes know each other. */
-export async function createClusterDatabase(nodes: readonly string[], name: string): Promise<string> {
+/** An empty database of the cluster, on all its nodes; the first of them know each other and take part. */
+export async function createClusterDatabase(
+  nodes: readonly string[],
+  name: string,
+  taking = nodes.length,
+): Promise<string> {
   for (const node of nodes) {
     await onNode(node, (client) => client.query(`create database ${name}`))
     await onNode(inDatabase(node, name), (client) => client.query('create extension citus'))
   }
-  const [coordinator, ...workers] = nodes.map((node) => new URL(node))
+  const [coordinator, ...workers] = nodes.slice(0, taking).map((node) => new URL(node))
   await onNode(inDatabase(nodes[0]!, name), async (client) => {
     await client.query('select citus_set_coordinator_host($1, $2)', [
       coordinator!.hostname,

@@ -3,13 +3,12 @@
 # Nothing in it waits for the disk, and anybody on this machine may sign in: put nothing into it that you want to keep.
 #
 #   tools/citus-cluster.sh up DIR PORT WORKERS     prints CITUS_URL; the coordinator listens on PORT, workers behind it
-#   tools/citus-cluster.sh add DIR PORT NUMBER     starts one more worker on PORT + NUMBER; citus_add_node makes it take part
 #   tools/citus-cluster.sh down DIR                stops all of it; the folder stays
 #
 # BIN is the folder of a PostgreSQL 15 to 17 that has the citus extension. As root the servers run as user postgres.
 set -euo pipefail
 
-usage() { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 fail() { echo "$1" >&2; exit 1; }
 
 verb=${1:-}; dir=${2:-}
@@ -63,12 +62,6 @@ case $verb in
       on "$port" -c "select citus_add_node('127.0.0.1', $((port + number)))" >/dev/null
     done
     echo "CITUS_URL=postgres://postgres@127.0.0.1:$port/postgres"
-    ;;
-  add)
-    port=${3:-}; number=${4:-}
-    [[ $port =~ ^[0-9]+$ && $number =~ ^[1-9][0-9]*$ && -d $dir ]] || usage
-    start_node "$number" "$port"
-    echo "127.0.0.1:$((port + number))"
     ;;
   down)
     for node in "$dir"/node*/; do

@@ -32,11 +32,13 @@ export async function findDistribution(db: pg.Pool | pg.Client): Promise<Distrib
   return { citus, nodes: nodes[0]!.n, tables }
 }
 
+// A table without months has no partition tree.
+const isLeaf = `c.relkind = 'r' and (c.oid = $1::regclass or c.oid in (select relid from pg_partition_tree($1::regclass)))`
+
 /** The tables that hold the rows of a table: itself, or its months. */
 export async function listLeaves(client: pg.Client, table: string): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
-    `select c.relname as name from pg_partition_tree($1::regclass) p join pg_class c on c.oid = p.relid
-     where p.isleaf and c.relkind = 'r' order by 1`,
+    `select c.relname as name from pg_class c where ${isLeaf} order by 1`,
     [`batch.${table}`],
   )
   return rows.map(({ name }) => name)
@@ -78,8 +80,7 @@ export async function distributeTable(
 /** Bytes of rows that were copied to their shards and still lie, unseen, where they were before. */
 export async function measureLeftover(client: pg.Client, table: string): Promise<number> {
   const { rows } = await client.query<{ bytes: number }>(
-    `select coalesce(sum(pg_relation_size(relid)), 0)::float8 as bytes
-     from pg_partition_tree($1::regclass) where isleaf`,
+    `select coalesce(sum(pg_relation_size(c.oid)), 0)::float8 as bytes from pg_class c where ${isLeaf}`,
     [`batch.${table}`],
   )
   return rows[0]!.bytes
