@@ -101,15 +101,17 @@ async function compare(one: BatchApp, spread: BatchApp) {
 }
 
 function works(): Record<string, (app: BatchApp, round: number) => Promise<unknown>> {
-  const each = (app: BatchApp, act: (workspace: string) => Promise<unknown>) =>
+  const each = (act: (workspace: string) => Promise<unknown>) =>
     Promise.all(Array.from({ length: workspaces }, (_, number) => act(workspaceOf(number))))
   return {
     'register 100 new keywords': (app, round) => registerKeywords(app, `ws_new_${round}`, words),
     'register 100 known keywords': (app) => registerKeywords(app, workspaceOf(3), words),
-    'store 1,000 ranks of one workspace': (app, round) => recordRanks(app, workspaceOf(1), tenDays(0, 6 + round)),
+    'store 1,000 ranks of one workspace': (app, round) =>
+      recordRanks(app, workspaceOf(1), tenDays(0, 6 + round)),
     'store 1,000 ranks of each of 12, at once': (app, round) =>
-      each(app, (workspace) => recordRanks(app, workspace, tenDays(10, 6 + round))),
-    'look up the ranks of a keyword': (app) => lookUpRanks(app, workspaceOf(2), words[7]!, { from: '2026-01-01' }),
+      each((workspace) => recordRanks(app, workspace, tenDays(10, 6 + round))),
+    'look up the ranks of a keyword': (app) =>
+      lookUpRanks(app, workspaceOf(2), words[7]!, { from: '2026-01-01' }),
     'store 1,000 volumes': (app, round) => recordVolumes(app, observations('2026-02-01', 100 + round)),
     'aggregate the 100 months they touch': (app) => aggregateVolumes(app),
     'look up the volumes of a keyword': (app) => lookUpVolumes(app, words[7]!, {}),

@@ -62,7 +62,9 @@ try {
   rmSync(dataDir, { recursive: true, force: true })
 }
 
-async function rebalanceUnderLoad(app: BatchApp): Promise<{ checks: Check[]; details: object }> {
+async function rebalanceUnderLoad(
+  app: BatchApp,
+): Promise<{ checks: Check[]; details: Record<string, unknown> }> {
   const load = await openLoad(app)
   const progress = openProgress('Answers', null)
   const ticker = setInterval(() => progress.show(load.tally.answers, `${load.tally.wrong.length} wrong`), 500)
@@ -89,18 +91,34 @@ async function rebalanceUnderLoad(app: BatchApp): Promise<{ checks: Check[]; det
   clearInterval(ticker)
   progress.end()
   const after = await shardsPerNode()
-  const moved = Object.entries(after).reduce((sum, [at, count]) => sum + Math.max(0, count - (before[at] ?? 0)), 0)
+  const moved = Object.entries(after).reduce(
+    (sum, [at, count]) => sum + Math.max(0, count - (before[at] ?? 0)),
+    0,
+  )
   const { tally } = load
   const lost = await load.countLost()
   return {
     checks: [
-      { what: 'shards moved', measured: `${moved} in ${seconds.toFixed(1)} s`, goal: 'some', held: moved > 0 },
+      {
+        what: 'shards moved',
+        measured: `${moved} in ${seconds.toFixed(1)} s`,
+        goal: 'some',
+        held: moved > 0,
+      },
       { what: 'answers meanwhile', measured: String(during), goal: 'some', held: during > 0 },
       none('wrong answers', tally.wrong.length, tally.wrong),
       none('requests that failed', tally.failed.length, tally.failed),
       none('rows that are not as written, at the end', lost),
     ],
-    details: { moved, seconds, answers: tally.answers, during, longest_ms: Math.round(longestMs), before, after },
+    details: {
+      moved,
+      seconds,
+      answers: tally.answers,
+      during,
+      longest_ms: Math.round(longestMs),
+      before,
+      after,
+    },
   }
 }
 
@@ -174,7 +192,8 @@ async function openLoad(app: BatchApp) {
     volumes.set(word, volume)
     await ask(
       `volume of ${word}`,
-      () => recordVolumes(app, [{ keyword: word, source: 'naver', kind: 'month', day: '2026-01-31', volume }]),
+      () =>
+        recordVolumes(app, [{ keyword: word, source: 'naver', kind: 'month', day: '2026-01-31', volume }]),
       ({ inserted, updated }) => (isNew ? inserted === 1 : updated === 1),
     )
   }
@@ -189,7 +208,11 @@ async function openLoad(app: BatchApp) {
     if (lane !== 0) return
     const word = words[round % words.length]!
     await writeVolume(word, 100 + round)
-    await ask('aggregation', () => aggregateVolumes(app), ({ months }) => months === 1)
+    await ask(
+      'aggregation',
+      () => aggregateVolumes(app),
+      ({ months }) => months === 1,
+    )
     await ask(
       `months of ${word}`,
       () => lookUpVolumes(app, word, {}),
