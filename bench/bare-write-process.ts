@@ -41,6 +41,7 @@ http.post('/ranks', async (request) => {
       position,
       searchedDepth: 100,
       url: null,
+      meanPosition: null,
       reason: null,
       checkedAt: now,
     }),

@@ -205,7 +205,7 @@ export function openFormCheck(
     const { fields } = record
     for (const name of numbers) {
       const text = fields[name]
-      if (typeof text === 'string' && /^-?\d{1,15}$/.test(text)) fields[name] = Number(text)
+      if (typeof text === 'string' && /^-?\d{1,15}(?:\.\d{1,9})?$/.test(text)) fields[name] = Number(text)
     }
     if (check.Check(fields)) return undefined
     const [error] = check.Errors(fields)

@@ -20,6 +20,7 @@ export type BatchTables = {
     status: 'ranked' | 'not_in_depth' | 'failed'
     position: number | null
     searched_depth: number
+    mean_position: number | null
     url: string | null
     reason: string | null
     checked_at: Date

@@ -1,4 +1,5 @@
 import { type SourceName, type SourceSettings, sourceNames } from '../batch/sources/port.ts'
+import { readAccount } from '../batch/sources/search-console.ts'
 import { isLoopback } from '../platform/loopback.ts'
 import { isOrigin, type Reader } from './environment.ts'
 
@@ -17,6 +18,7 @@ export const credentialsOf: Readonly<Partial<Record<SourceName, Readonly<Record<
   serper: { key: 'SERPER_API_KEY' },
   hasdata: { key: 'HASDATA_API_KEY' },
   spaceserp: { key: 'SPACESERP_API_KEY' },
+  search_console: { keyFile: 'SEARCH_CONSOLE_KEY_FILE' },
 }
 
 /** Every variable that holds a key of a source: those come from the environment only. */
@@ -29,6 +31,7 @@ const usualRate: Readonly<Partial<Record<SourceName, number>>> = {
   naver_searchad: 2,
   naver_search: 10,
   dataforseo: 10,
+  search_console: 10,
 }
 const nearRate = 200
 const usualBudget = 1_000
@@ -56,10 +59,24 @@ export function readSources(read: Reader, isLive: boolean, problems: string[]): 
       workspaceBudgetPerDay: read.integer(`${prefix}_WORKSPACE_BUDGET_PER_DAY`, 0, 0, mostCalls),
     }
     if (given.length === 0) return []
+    if (name === 'search_console' && !hasAccount(settings.credentials['keyFile']!)) {
+      problems.push(
+        'SEARCH_CONSOLE_KEY_FILE must name a readable file with the JSON key of a service account.',
+      )
+      return []
+    }
     const missing = variables.filter((one) => !given.includes(one)).map(([, variable]) => variable)
     if (missing.length > 0) problems.push(`${missing.join(' and ')} must be set too, or none for ${name}.`)
     return missing.length > 0 ? [] : [settings]
   })
+}
+
+function hasAccount(path: string): boolean {
+  try {
+    return readAccount(path).email !== ''
+  } catch {
+    return false
+  }
 }
 
 function hostOf(read: Reader): string {

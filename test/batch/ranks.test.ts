@@ -54,6 +54,7 @@ describe('recording', () => {
         location: 'KR',
         status: 'ranked',
         position: 3,
+        mean_position: null,
         searched_depth: 50,
         url: 'https://example.com/a?b=1',
         reason: null,

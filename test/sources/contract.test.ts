@@ -13,13 +13,13 @@ import {
   type SourceSandbox,
   type SourceWire,
 } from '../../src/sandbox/sources/source-sandbox.ts'
+import { sourceWires } from '../../src/sandbox/sources/source-wires.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
 
 const sandboxes = new Map<SourceWire, SourceSandbox>()
 const opened: Source[] = []
 beforeAll(async () => {
-  for (const wire of [serpapiWire, dataforseoWire, naverSearchWire, naverSearchadWire])
-    sandboxes.set(wire, await openSourceSandbox({ wire, slowMs: 1 }))
+  for (const wire of sourceWires) sandboxes.set(wire, await openSourceSandbox({ wire, slowMs: 1 }))
 })
 afterAll(async () => {
   for (const source of opened) source.close()
@@ -104,7 +104,7 @@ describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key
     language: 'ko',
     depth: 20,
   }
-  const read = (secret = 'good-key', page = 0) => open(name, wire, key(secret)).ranks!.readPage(ask, page)
+  const read = (secret = 'good-key', page = 0) => open(name, wire, key(secret)).ranks!.readPage!(ask, page)
 
   test('the pages hold the results in their order', async () => {
     const device = name === 'naver_search' ? 'any' : 'desktop'
@@ -119,7 +119,7 @@ describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key
     const source = open(name, wire, key('good-key')).ranks!
     const urls: string[] = []
     for (let page = 0; page < source.callsFor(engine, ask.depth); page++) {
-      const answer = await source.readPage(ask, page)
+      const answer = await source.readPage!(ask, page)
       urls.push(...(answer.kind === 'page' ? answer.urls : []))
     }
     expect(urls).toEqual(expected.slice(0, 20))
@@ -159,7 +159,7 @@ describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key
 
   test('nobody there: nothing was sent', async () => {
     const source = open(name, wire, key('good-key'), 'http://127.0.0.1:1')
-    expect(await source.ranks!.readPage(ask, 0)).toMatchObject({ reason: 'unreachable', paid: false })
+    expect(await source.ranks!.readPage!(ask, 0)).toMatchObject({ reason: 'unreachable', paid: false })
   })
 })
 

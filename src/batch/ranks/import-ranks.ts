@@ -94,7 +94,7 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
   }
 }
 
-const checkForm = openFormCheck(RankForm, ['position', 'searched_depth'])
+const checkForm = openFormCheck(RankForm, ['position', 'searched_depth', 'mean_position'])
 
 function readRanks(given: readonly ImportRecord[], now: Date): ReadRanks {
   const read = openRankReader(now)
@@ -123,7 +123,7 @@ async function tryCopyRanks(
     copyIn(
       client,
       `copy batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, url,
-                        reason, checked_at)
+                        reason, mean_position, checked_at)
        from stdin`,
       rows,
     )
@@ -155,12 +155,24 @@ function copyRows(workspaceId: string, ranks: readonly Rank[], ids: ReadonlyMap<
   const instants = new Map<Date, string>()
   let rows = ''
   for (const rank of ranks) {
-    const { key, day, engine, device, location, status, position, searchedDepth, url, reason, checkedAt } =
-      rank
+    const {
+      key,
+      day,
+      engine,
+      device,
+      location,
+      status,
+      position,
+      searchedDepth,
+      url,
+      reason,
+      checkedAt,
+      meanPosition,
+    } = rank
     const instant = instants.get(checkedAt) ?? checkedAt.toISOString()
     instants.set(checkedAt, instant)
     const series = `${workspaceId}\t${ids.get(key)}\t${day}\t${engine}\t${device}\t${location}`
-    const place = `${status}\t${position ?? '\\N'}\t${searchedDepth}\t${url === null ? '\\N' : copyText(url)}\t${reason ?? '\\N'}`
+    const place = `${status}\t${position ?? '\\N'}\t${searchedDepth}\t${url === null ? '\\N' : copyText(url)}\t${reason ?? '\\N'}\t${meanPosition ?? '\\N'}`
     rows += `${series}\t${place}\t${instant}\n`
   }
   return Buffer.from(rows)

@@ -39,7 +39,7 @@ export async function listMovements(
         select engine, device, location from batch.rank
         where workspace_id = $1 and day = $2
         group by engine, device, location
-        having count(*) filter (where status = 'failed') <= $3::float8 * count(*)
+        having count(*) filter (where status = 'failed' and reason is distinct from 'not_shown') <= $3::float8 * count(*)
       )
       select r.keyword_id as "keywordId", k.display as keyword, r.engine, r.device, r.location,
              p.position as "from", r.position as "to", ($2::date - p.day)::int as days,

@@ -16,6 +16,12 @@ export const RankForm = Type.Object(
     position: Type.Optional(
       Type.Number({ description: 'With `ranked`, and only then: 1 to `searched_depth`' }),
     ),
+    mean_position: Type.Optional(
+      Type.Number({
+        description:
+          'Where the place is a mean over many searches: that mean, of which `position` is the rounding',
+      }),
+    ),
     searched_depth: Type.Optional(Type.Number({ default: 100 })),
     url: Type.Optional(Type.String({ maxLength: 2048, pattern: '^[^\\x00-\\x1f\\x7f]*$' })),
     reason: Type.Optional(

@@ -14,8 +14,8 @@ export const supersedes = (now: string) => `case
   when (r.status = 'failed') <> (excluded.status = 'failed') then r.status = 'failed'
   when excluded.checked_at < r.checked_at then false
   when excluded.checked_at = r.checked_at or excluded.checked_at = ${now} then
-    (r.status, r.position, r.searched_depth, r.url, r.reason) is distinct from
-      (excluded.status, excluded.position, excluded.searched_depth, excluded.url, excluded.reason)
+    (r.status, r.position, r.mean_position, r.searched_depth, r.url, r.reason) is distinct from
+      (excluded.status, excluded.position, excluded.mean_position, excluded.searched_depth, excluded.url, excluded.reason)
   else true
 end`
 
@@ -36,22 +36,25 @@ export async function mergeRanks(
       with given as materialized (
         select g.*, k.id as keyword_id
         from unnest($2::text[], $3::date[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
-                    $9::smallint[], $10::text[], $11::timestamptz[], $13::text[])
+                    $9::smallint[], $10::text[], $11::timestamptz[], $13::text[], $14::real[])
           with ordinality
-          as g (key, day, engine, device, location, status, position, searched_depth, url, checked_at, reason, n)
+          as g (key, day, engine, device, location, status, position, searched_depth, url, checked_at, reason,
+                mean_position, n)
         left join batch.keyword k on k.workspace_id = $1 and k.key = g.key and k.removed_at is null
       ),
       -- Written in the given order, which all writers share.
       merged as (
         insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
-                                     searched_depth, url, checked_at, reason)
-        select $1, keyword_id, day, engine, device, location, status, position, searched_depth, url, checked_at, reason
+                                     searched_depth, url, checked_at, reason, mean_position)
+        select $1, keyword_id, day, engine, device, location, status, position, searched_depth, url, checked_at, reason,
+               mean_position
         from given
         where keyword_id is not null
         order by n
         on conflict (workspace_id, keyword_id, day, engine, device, location) do update
           set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
               url = excluded.url, checked_at = excluded.checked_at, reason = excluded.reason,
+              mean_position = excluded.mean_position,
               revision = least(r.revision, 32766) + 1
           where ${supersedes('$12')}
         returning revision
@@ -73,6 +76,7 @@ export async function mergeRanks(
       ranks.map(({ checkedAt }) => checkedAt.toISOString()),
       now,
       ranks.map(({ reason }) => reason),
+      ranks.map(({ meanPosition }) => meanPosition),
     ],
   })
   return rows[0]!
@@ -85,6 +89,7 @@ export type StoredRank = {
   location: string
   status: RankStatus
   position: number | null
+  meanPosition: number | null
   searchedDepth: number
   url: string | null
   reason: string | null
@@ -105,7 +110,7 @@ export async function listRanks(
   const { rows } = await pool.query({
     name: 'list-ranks',
     text: `
-      select day, engine, device, location, status, position, searched_depth, url, reason, checked_at
+      select day, engine, device, location, status, position, mean_position, searched_depth, url, reason, checked_at
       from batch.rank
       where workspace_id = $1 and keyword_id = $2 and day between $3 and $4
         and (day, engine, device, location) > ($5, $6, $7, $8)
@@ -130,6 +135,7 @@ export async function listRanks(
     location: row.location,
     status: row.status,
     position: row.position,
+    meanPosition: row.mean_position,
     searchedDepth: row.searched_depth,
     url: row.url,
     reason: row.reason,

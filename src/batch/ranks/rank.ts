@@ -10,6 +10,7 @@ export type RankObservation = {
   day: string
   status: RankStatus
   position?: number
+  mean_position?: number
   searched_depth?: number
   url?: string
   reason?: string
@@ -29,6 +30,8 @@ export type Rank = {
   readonly status: RankStatus
   /** With `ranked` only. Not ranked is not the same as not known: see `status`. */
   readonly position: number | null
+  /** Where the place is a mean over many searches: that mean. */
+  readonly meanPosition: number | null
   readonly searchedDepth: number
   readonly url: string | null
   /** With `failed` only: what went wrong. */
@@ -45,6 +48,7 @@ export type RankRefusal =
   | 'position_missing'
   | 'position_not_allowed'
   | 'position_out_of_range'
+  | 'mean_position_out_of_range'
   | 'reason_not_allowed'
   | 'checked_at_not_real'
   | 'checked_at_in_future'
@@ -100,6 +104,7 @@ export function openRankReader(now: Date): (observation: RankObservation) => Ran
       dayRefusalOf(observation.day) ??
       check.refusal ??
       placeRefusal(observation.status, observation.position, searchedDepth) ??
+      meanRefusal(observation) ??
       reasonRefusal(observation)
     if (refusal) return { refusal }
 
@@ -111,6 +116,7 @@ export function openRankReader(now: Date): (observation: RankObservation) => Ran
       location: observation.location ?? 'KR',
       status: observation.status,
       position: observation.position ?? null,
+      meanPosition: observation.mean_position ?? null,
       searchedDepth,
       url: observation.url ?? null,
       reason: observation.reason ?? null,
@@ -155,6 +161,14 @@ function placeRefusal(
   return Number.isInteger(position) && position >= 1 && position <= depth
     ? undefined
     : 'position_out_of_range'
+}
+
+/** A mean and the place that it is rounded to are one statement. */
+function meanRefusal({ position, mean_position: mean }: RankObservation): RankRefusal | undefined {
+  if (mean === undefined) return undefined
+  return position !== undefined && mean >= 1 && position === Math.round(mean)
+    ? undefined
+    : 'mean_position_out_of_range'
 }
 
 function reasonRefusal({ status, reason }: RankObservation): RankRefusal | undefined {

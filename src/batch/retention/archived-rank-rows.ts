@@ -11,10 +11,10 @@ export async function mergeArchivedRanks(
     `with given as materialized (
        select g.*, k.id as keyword_id
        from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
-                   $9::smallint[], $10::text[], $11::bigint[], $12::smallint[], $13::text[])
+                   $9::smallint[], $10::text[], $11::bigint[], $12::smallint[], $13::text[], $14::real[])
          with ordinality
          as g (workspace_id, key, day, engine, device, location, status, position, searched_depth, url, micros, revision, reason,
-               n)
+               mean_position, n)
        left join batch.keyword k on k.workspace_id = g.workspace_id and k.key = g.key
      ),
      -- Looked up before anything is written, for on several machines a later part of a statement sees what an earlier wrote.
@@ -25,15 +25,16 @@ export async function mergeArchivedRanks(
      ),
      merged as (
        insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
-                                    searched_depth, url, checked_at, revision, reason)
+                                    searched_depth, url, checked_at, revision, reason, mean_position)
        select workspace_id, keyword_id, date '1970-01-01' + day, engine, device, location, status, position, searched_depth,
-              url, timestamptz 'epoch' + micros * interval '1 microsecond', revision, reason
+              url, timestamptz 'epoch' + micros * interval '1 microsecond', revision, reason, mean_position
        from given
        where keyword_id is not null
        order by n
        on conflict (workspace_id, keyword_id, day, engine, device, location) do update
          set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
              url = excluded.url, checked_at = excluded.checked_at, reason = excluded.reason,
+             mean_position = excluded.mean_position,
              revision = least(r.revision, 32766) + 1
          where ${supersedes('null')}
        returning workspace_id, keyword_id, day, engine, device, location
@@ -66,4 +67,5 @@ const archivedColumns = [
   'checked_at',
   'revision',
   'reason',
+  'mean_position',
 ] as const satisfies readonly (keyof ArchivedRank)[]

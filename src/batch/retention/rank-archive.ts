@@ -28,6 +28,7 @@ export type ArchivedRank = {
   searched_depth: number
   url: string | null
   reason: string | null
+  mean_position: number | null
   /** Microseconds since 1970. */
   checked_at: bigint
   revision: number
@@ -53,6 +54,7 @@ const columns: Readonly<Record<keyof ArchivedRank, Kind>> = {
   searched_depth: small,
   url: orNull(text),
   reason: orNull(text),
+  mean_position: { type: 'FLOAT', repetition_type: 'OPTIONAL' },
   checked_at: { type: 'INT64', converted_type: 'TIMESTAMP_MICROS', repetition_type: 'REQUIRED' },
   revision: small,
 }
@@ -89,7 +91,7 @@ export async function archiveMonth(
     await client.query(`
       declare leaving no scroll cursor for
       select r.workspace_id, k.key, k.display as keyword, r.day - date '1970-01-01' as day, r.engine, r.device, r.location,
-             r.status, r.position, r.searched_depth, r.url, r.reason,
+             r.status, r.position, r.searched_depth, r.url, r.reason, r.mean_position,
              (extract(epoch from r.checked_at) * 1000000)::bigint as checked_at, r.revision
       from batch.${quoted(table)} r
       join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id

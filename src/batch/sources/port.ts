@@ -1,3 +1,5 @@
+import { addDays, type Day } from '../../platform/time.ts'
+
 /** Every source that ranks or volumes can come from, as callers name it. */
 export const sourceNames = [
   'naver_searchad',
@@ -63,6 +65,18 @@ export type RankAsk = {
   readonly depth: number
 }
 
+/** What a source is asked that knows sites by itself: how they stood on a day. */
+export type MeanAsk = RankAsk & {
+  readonly site: string
+  readonly match: string
+  readonly day: Day
+}
+
+/** The mean of all places that people were shown; or that nothing is told, which is not the same as not ranked. */
+export type MeanPlace =
+  | { readonly kind: 'mean'; readonly position: number }
+  | { readonly kind: 'untold'; readonly reason: 'not_shown' | 'site_not_shared' }
+
 export type RankPage = {
   readonly kind: 'page'
   /** Organic results in their order. */
@@ -71,8 +85,21 @@ export type RankPage = {
   readonly isLast: boolean
 }
 
-/** Where ranks come from. It reads pages of results; which of them is the site is not its business. */
-export type RankSource = {
+/** Where ranks come from: pages of results, of which the site is looked for here, or means that the source itself tells. */
+export type RankSource = RankAbilities & (PageReader | MeanReader)
+
+type PageReader = {
+  /** The n-th page, from 0. One call. */
+  readPage(ask: RankAsk, page: number): Promise<RankPage | SourceFailure>
+  readonly readMean?: never
+}
+
+type MeanReader = {
+  readMean(ask: MeanAsk): Promise<MeanPlace | SourceFailure>
+  readonly readPage?: never
+}
+
+export type RankAbilities = {
   readonly name: SourceName
   /** What it can be asked for. */
   readonly engines: readonly string[]
@@ -81,10 +108,21 @@ export type RankSource = {
   /** Absent: it takes any name for a place. `known` is only for telling. */
   readonly locations?: { readonly known: readonly string[]; has(location: string): boolean }
   deepest(engine: string): number
-  /** How many paid calls a check takes at most. */
+  /** How many paid calls a check takes at most; 0: it costs nothing. */
   callsFor(engine: string, depth: number): number
-  /** The n-th page, from 0. One call. */
-  readPage(ask: RankAsk, page: number): Promise<RankPage | SourceFailure>
+  /** How a site may be named to it; absent: any way. */
+  readonly matches?: readonly string[]
+}
+
+/** The engine whose places are means, as Google Search Console tells them. */
+export const searchConsoleEngine = 'google_search_console'
+
+// Google calls its figures final after two to three days.
+const daysUntilFinal = 3
+
+/** The day that a check tells about: its own, but for figures that are final only later. */
+export function dayTold(engine: string, day: Day): Day {
+  return engine === searchConsoleEngine ? addDays(day, -daysUntilFinal) : day
 }
 
 /** How often a keyword is searched. `max`: the source said no more than "at most this". */

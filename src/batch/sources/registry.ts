@@ -2,12 +2,14 @@ import { openDataForSeo } from './dataforseo.ts'
 import { openNaverSearch } from './naver-search.ts'
 import { openNaverSearchAd } from './naver-searchad.ts'
 import type { Source, SourceName, SourceSettings, Sources } from './port.ts'
+import { openSearchConsole } from './search-console.ts'
 import { openSerpSource } from './serp-family.ts'
 
 const adapters: Partial<Record<SourceName, (settings: SourceSettings) => Source>> = {
   naver_searchad: openNaverSearchAd,
   naver_search: openNaverSearch,
   dataforseo: openDataForSeo,
+  search_console: openSearchConsole,
 }
 
 /** Opens every source that is set up. */

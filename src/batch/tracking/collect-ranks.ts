@@ -6,7 +6,7 @@ import { ensureMonths, monthOf } from '../month-rows.ts'
 import type { RankObservation } from '../ranks/rank.ts'
 import { mergeObservations } from '../ranks/record-ranks.ts'
 import { fenceOfRun, type RunInHand, workRun } from '../runs/work-run.ts'
-import type { RankSource, Source } from '../sources/port.ts'
+import { dayTold, type RankSource, type Source } from '../sources/port.ts'
 import { awake, holdMsAfter, judgeSource } from './breaker.ts'
 import {
   bookCalls,
@@ -86,7 +86,7 @@ type InRun = <T>(work: (tx: BatchTx) => Promise<T>) => Promise<T>
 async function planDueDays(app: BatchApp, inRun: InRun): Promise<number> {
   const now = app.clock()
   // Wherever clocks are, the days that are planned lie in these months.
-  const days = [-mostMissedDays - 1, -16, 0, 2].map((count) => addDays(dayOf(now, 'UTC'), count))
+  const days = [-mostMissedDays - 4, -16, 0, 2].map((count) => addDays(dayOf(now, 'UTC'), count))
   await ensureMonths(app.pool, 'rank', new Set(days.map(monthOf)))
   let planned = 0
   for (;;) {
@@ -139,7 +139,7 @@ function failedRow(check: Series, reason: string, now: Date): RankObservation {
 }
 
 function rowOf({ keyword, day, engine, device, location }: Series, now: Date) {
-  return { keyword, day, engine, device, location, checked_at: now.toISOString() }
+  return { keyword, day: dayTold(engine, day), engine, device, location, checked_at: now.toISOString() }
 }
 
 type Drain = {
@@ -250,7 +250,7 @@ async function claim(
         ? Number.MAX_SAFE_INTEGER
         : leftOf(trackerScope(workspaceId, trackerId), tracker.budgetPerDay),
     )
-    const affordable = Math.floor(left / callsEach)
+    const affordable = callsEach === 0 ? most : Math.floor(left / callsEach)
     if (affordable <= 0) {
       await noteWhyWaiting(tx, { source: name, workspaceId, trackerId }, 'budget_exhausted', now)
       continue
@@ -325,6 +325,19 @@ function observationOf({ check, outcome }: { check: ClaimedCheck; outcome: Check
   if (outcome.kind === 'failed') {
     const isLast = outcome.of === 'answer' && check.tries >= mostTries
     return isLast ? [{ workspaceId, observation: failedRow(check, outcome.reason, now) }] : []
+  }
+  if (outcome.kind === 'untold') return [{ workspaceId, observation: failedRow(check, outcome.reason, now) }]
+  if (outcome.kind === 'mean') {
+    const position = Math.round(outcome.position)
+    const searched_depth = Math.max(check.depth, position)
+    const observation: RankObservation = {
+      ...row,
+      status: 'ranked',
+      position,
+      mean_position: outcome.position,
+      searched_depth,
+    }
+    return [{ workspaceId, observation }]
   }
   const observation: RankObservation =
     outcome.kind === 'ranked'

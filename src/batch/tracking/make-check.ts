@@ -1,21 +1,38 @@
-import type { RankAsk, RankSource, SourceFailure } from '../sources/port.ts'
+import { dayTold, type MeanAsk, type RankSource, type SourceFailure } from '../sources/port.ts'
 import type { SiteMatcher } from './site.ts'
 
 /** What one check found, and the calls it may have paid for. */
 export type CheckOutcome = { readonly calls: number } & (
   | { readonly kind: 'ranked'; readonly position: number; readonly url: string }
+  | { readonly kind: 'mean'; readonly position: number }
+  /** Answered, and nothing is known: asking again would change nothing. */
+  | { readonly kind: 'untold'; readonly reason: string }
   /** `depth`: how far the results were really read. */
   | { readonly kind: 'not_in_depth'; readonly depth: number }
   | SourceFailure
 )
 
+/** Asks a source for a place: for the mean that it tells itself, or for pages in which the site is looked for. */
+export async function makeCheck(
+  source: RankSource,
+  ask: MeanAsk,
+  matches: SiteMatcher,
+  turn: () => Promise<void>,
+): Promise<CheckOutcome> {
+  if (!source.readMean) return lookThrough(source, ask, matches, turn)
+  await turn()
+  return { ...(await source.readMean({ ...ask, day: dayTold(ask.engine, ask.day) })), calls: 0 }
+}
+
+type PageSource = Extract<RankSource, { readMean?: never }>
+
 /**
  * Reads results page by page until the site is found or the depth is reached. The place is counted over all organic
  * results so far, each address once: pages hold nine or eleven of them, and repeat some.
  */
-export async function makeCheck(
-  source: RankSource,
-  ask: RankAsk,
+async function lookThrough(
+  source: PageSource,
+  ask: MeanAsk,
   matches: SiteMatcher,
   turn: () => Promise<void>,
 ): Promise<CheckOutcome> {

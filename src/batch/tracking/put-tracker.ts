@@ -102,6 +102,8 @@ function requireAbility(ranks: RankSource, form: TrackerForm): void {
   // A place that the source does not know is never taken for another one: its ranks would be somebody else's.
   if (ranks.locations && !ranks.locations.has(form.location))
     throw lacks('location_not_supported', 'location', ranks.locations.known)
+  if (ranks.matches && !ranks.matches.includes(form.match))
+    throw invalid('match', 'match_not_supported', `This source takes ${ranks.matches.join(', ')}.`)
   const deepest = ranks.deepest(form.engine)
   if (form.depth <= deepest) return
   const message = `It reaches to ${deepest} results.`

@@ -60,6 +60,7 @@ export const searchConsole: FileFormat = {
             day,
             status: 'ranked',
             position,
+            mean_position: mean,
             searched_depth,
             ...series,
           },

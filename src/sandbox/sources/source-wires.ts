@@ -1,6 +1,7 @@
 import { dataforseoWire } from './dataforseo-wire.ts'
 import { naverSearchWire } from './naver-search-wire.ts'
 import { naverSearchadWire } from './naver-searchad-wire.ts'
+import { searchConsoleWire } from './search-console-wire.ts'
 import { serpapiWire } from './serpapi-wire.ts'
 import type { SourceWire } from './source-sandbox.ts'
 
@@ -10,4 +11,5 @@ export const sourceWires: readonly SourceWire[] = [
   dataforseoWire,
   naverSearchWire,
   naverSearchadWire,
+  searchConsoleWire,
 ]
