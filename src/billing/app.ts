@@ -17,7 +17,7 @@ export type BillingApp = {
   /** The same of a replica that may lag, for `reading`; absent: there is none. */
   readonly replica?: { readonly db: BillingDb; readonly pool: pg.Pool }
   readonly clock: Clock
-  /** Whoever stored a card or took a payment is asked about it, whichever provider new cards go to. */
+  /** Whoever stored a payment method or took a payment is asked about it, whichever provider new ones go to. */
   readonly providers: Providers
   readonly vault: Vault
   /** The same keys, for texts that are no secret of this process and may be large: the log is not told of them. */

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp, BillingStore } from './app.ts'
 import { findChargingStop } from './charging-stop.ts'
-import { deleteCards } from './collection/delete-cards.ts'
+import { deletePaymentMethods } from './collection/delete-payment-methods.ts'
 import { resolveOpenPayments, sendUnsentPayments } from './collection/resolve-open-payments.ts'
 import { retryDueInvoices } from './collection/retry-due-invoices.ts'
 import { resumePaymentMethods } from './collection/try-payment-method.ts'
@@ -162,9 +162,9 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
   },
   cards_deleted: {
     turn: 'cards',
-    work: deleteCards,
+    work: deletePaymentMethods,
     due: () => sql`
-      select from billing.card_to_delete
+      select from billing.payment_method_to_delete
       where next_try_at <= statement_timestamp() order by next_try_at limit 1`,
   },
   refunds_resumed: {

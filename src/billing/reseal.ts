@@ -7,7 +7,7 @@ import type { BillingApp, BillingDb } from './app.ts'
  */
 const places: readonly Place[] = [
   { table: 'billing.payment_method', keys: ['id'], word: 'payment_method' },
-  { table: 'billing.card_to_delete', keys: ['payment_method_id'], word: 'payment_method' },
+  { table: 'billing.payment_method_to_delete', keys: ['payment_method_id'], word: 'payment_method' },
   { table: 'billing.next_action', keys: ['payment_id'], word: 'next_action' },
   { table: 'billing.account_contact', keys: ['account_id'], word: 'account_contact' },
   { table: 'billing.webhook', keys: ['provider', 'event_id'], word: 'webhook' },

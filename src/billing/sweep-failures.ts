@@ -211,7 +211,7 @@ export async function forgetOverFailures(app: BillingApp): Promise<number> {
         select from billing.refund r where r.id = f.subject and r.status = 'pending')
       or f.sweep = 'cards' and not exists (
         select from billing.payment_method m where m.id = f.subject and m.state = 'pending')
-        and not exists (select from billing.card_to_delete d where d.payment_method_id = f.subject)
+        and not exists (select from billing.payment_method_to_delete d where d.payment_method_id = f.subject)
       or f.sweep = 'disputes' and not exists (
         select from billing.payment p
         where p.id = f.subject and p.dispute_status = 'open'

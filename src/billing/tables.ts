@@ -72,7 +72,7 @@ export type BillingTables = SharedTables & {
     next_lookup_at: Date | null
     created_at: Date
   }
-  'billing.card_to_delete': {
+  'billing.payment_method_to_delete': {
     payment_method_id: string
     account_id: string
     provider: string

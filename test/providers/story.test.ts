@@ -194,7 +194,7 @@ async function tell(told: Told, world: World, there: ProviderWorld): Promise<voi
     payment_method: { billing_key: 'bk_test_ok' },
   })
   expect([changed.status, changed.body.data.status]).toEqual([200, 'active'])
-  const toDelete = () => world.query('select from billing.card_to_delete')
+  const toDelete = () => world.query('select from billing.payment_method_to_delete')
   expect(await toDelete()).toHaveLength(1)
   await comesTrue(async () => ({ left: (await toDelete()).length }), { left: 0 })
 

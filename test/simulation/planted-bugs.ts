@@ -177,8 +177,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a stolen card is tried again',
     file: 'src/billing/subscriptions/subscription.ts',
-    from: 'const hard = failure.ownCard ? isHardFailure(code) :',
-    to: 'const hard = failure.ownCard ? false :',
+    from: 'const hard = failure.ownMethod ? isHardFailure(code) :',
+    to: 'const hard = failure.ownMethod ? false :',
   },
   {
     name: 'a retry is due again at once',
@@ -605,8 +605,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card is written before its subscription is locked',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'return applyCard(app, tx, method, checked.card)',
-    to: 'if (checked.card) await describeMethod(tx, methodId, checked.card)\n    return applyCard(app, tx, method, null)',
+    from: 'return applyMethod(app, tx, method, checked.card)',
+    to: 'if (checked.card) await describeMethod(tx, methodId, checked.card)\n    return applyMethod(app, tx, method, null)',
     story: 'test/interleavings/erasures.test.ts',
   },
   {
@@ -716,8 +716,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a restored database charges the card that was replaced',
     file: 'src/billing/reconciliation/apply-history.ts',
-    from: 'if (card) await loseCard(',
-    to: 'if (card && !subscription) await loseCard(',
+    from: 'if (card) await loseMethod(',
+    to: 'if (card && !subscription) await loseMethod(',
     story: 'test/billing/restore.test.ts',
   },
   {
@@ -833,24 +833,24 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a customer key is taken from anybody',
-    file: 'src/billing/lifecycle/set-up-card.ts',
+    file: 'src/billing/lifecycle/set-up-payment-method.ts',
     from: "if ('billingKey' in given || guards.anyCustomer) return",
     to: "if ('billingKey' in given || guards) return",
     story: 'test/billing/setup.test.ts',
   },
   {
     name: 'a card is deleted while its charge is in doubt',
-    file: 'src/billing/collection/delete-cards.ts',
-    from: 'if (card.awaited)',
-    to: 'if (card.awaited && card.inUse)',
-    story: 'test/billing/delete-cards.test.ts',
+    file: 'src/billing/collection/delete-payment-methods.ts',
+    from: 'if (method.awaited)',
+    to: 'if (method.awaited && method.inUse)',
+    story: 'test/billing/delete-payment-methods.test.ts',
   },
   {
     name: 'a card that somebody else uses is deleted',
-    file: 'src/billing/collection/delete-cards.ts',
-    from: 'if (card.inUse) return',
-    to: 'if (card.inUse && card.awaited) return',
-    story: 'test/billing/delete-cards.test.ts',
+    file: 'src/billing/collection/delete-payment-methods.ts',
+    from: 'if (method.inUse) return',
+    to: 'if (method.inUse && method.awaited) return',
+    story: 'test/billing/delete-payment-methods.test.ts',
   },
   {
     name: 'a waiting charge counts as ended without the word of the provider',

@@ -6,7 +6,7 @@ import { postTransfers } from '../ledger/ledger-rows.ts'
 import { clearContradictions } from '../payments/contradiction.ts'
 import { deleteNextActions } from '../payments/next-action-rows.ts'
 import type { FailureCode, PaymentOutcome } from '../payments/payment.ts'
-import { dropMethod, wakeCards } from '../payments/payment-method-rows.ts'
+import { dropMethod, wakePendingMethods } from '../payments/payment-method-rows.ts'
 import { markFailed, markSucceeded } from '../payments/payment-rows.ts'
 import { insertRefund } from '../refunds/refund-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
@@ -34,7 +34,7 @@ export async function settleDecided(
   const lockedById = new Map((await readLockedPayments(tx, ids)).map((one) => [one.paymentId, one]))
 
   const inDoubt = [...lockedById.values()].filter(({ paymentStatus }) => paymentStatus === 'unknown')
-  await wakeCards(
+  await wakePendingMethods(
     tx,
     inDoubt.map((one) => one.subscriptionId),
   )
@@ -72,14 +72,14 @@ async function settleFailed(
   const { paymentId, invoiceId, subscriptionId } = locked
   await markFailed(tx, now, paymentId, code)
   const events: NewEvent[] = [paymentEvent('payment.failed', locked, code)]
-  const ownCard = locked.methodId === locked.ownMethodId
+  const ownMethod = locked.methodId === locked.ownMethodId
   if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)
-  if (locked.methodPending && !ownCard) events.push(paymentEvent('payment_method.dropped', locked, code))
+  if (locked.methodPending && !ownMethod) events.push(paymentEvent('payment_method.dropped', locked, code))
 
   if (locked.invoiceStatus === 'open' && !locked.held) {
     // One that was ended so that the next try can begin fails just before that.
     const failedAt = locked.awaitedUntil ? earlier(new Date(locked.awaitedUntil.getTime() - 1), now) : now
-    const verdict = afterFailure({ ...locked, code, ownCard }, failedAt, app.terms.dunningDays)
+    const verdict = afterFailure({ ...locked, code, ownMethod }, failedAt, app.terms.dunningDays)
     if (verdict.kind === 'ends') {
       events.push(
         paymentEvent(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', locked),

@@ -20,9 +20,9 @@ export async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date
     locked,
     status: statusAfterPaid(locked.status, locked.owesMore),
     // Only an offered card takes the place of another; one that was replaced while it paid does not come back.
-    newCard: locked.methodPending && locked.methodId !== locked.ownMethodId && locked.status !== 'canceled',
+    newMethod: locked.methodPending && locked.methodId !== locked.ownMethodId && locked.status !== 'canceled',
   }))
-  const moved = moves.filter(({ locked, status, newCard }) => newCard || status !== locked.status)
+  const moved = moves.filter(({ locked, status, newMethod }) => newMethod || status !== locked.status)
   const taken = paid.map(({ locked, providerId }) => ({
     paymentId: locked.paymentId,
     providerId,
@@ -56,28 +56,29 @@ export async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date
     from unnest(
       ${moved.map(({ locked }) => locked.subscriptionId)}::text[],
       ${moved.map(({ status }) => status)}::text[],
-      ${moved.map(({ locked, newCard }) => (newCard ? locked.methodId : null))}::text[]
+      ${moved.map(({ locked, newMethod }) => (newMethod ? locked.methodId : null))}::text[]
     ) as g (id, status, method_id)
     where s.id = g.id`.execute(tx)
-  const replaced = moves.filter(({ newCard }) => newCard).map(({ locked }) => locked.ownMethodId)
+  const replaced = moves.filter(({ newMethod }) => newMethod).map(({ locked }) => locked.ownMethodId)
   await retireMethods(
     tx,
     replaced.filter((id) => id !== null),
     now,
   )
-  for (const { locked, newCard } of moves) if (newCard) await reviveRetries(tx, locked.subscriptionId, now)
+  for (const { locked, newMethod } of moves)
+    if (newMethod) await reviveRetries(tx, locked.subscriptionId, now)
 }
 
 function paidEvents(move: {
   locked: LockedPayment
   status: SubscriptionStatus
-  newCard: boolean
+  newMethod: boolean
 }): NewEvent[] {
-  const { locked, status, newCard } = move
+  const { locked, status, newMethod } = move
   const arrived = locked.status === 'incomplete' ? 'subscription.activated' : 'subscription.recovered'
   return [
     paymentEvent('invoice.paid', locked),
-    ...(newCard ? [paymentEvent('payment_method.changed', locked)] : []),
+    ...(newMethod ? [paymentEvent('payment_method.changed', locked)] : []),
     ...(status !== locked.status ? [paymentEvent(arrived, locked)] : []),
   ]
 }

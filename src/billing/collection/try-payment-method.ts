@@ -29,8 +29,8 @@ import { settlePayments } from './settle-payments.ts'
  * Puts an offered card to use: on a trial for its end, on a running subscription in place of the old one, on a past due
  * one by charging what is owed with it first. Safe to repeat; a card that was turned down is refused for its reason.
  */
-export async function useCard(app: BillingApp, methodId: string): Promise<Finished<Subscription>> {
-  await answerWithin(app.terms.answerWithinMs, () => advanceCard(app, methodId))
+export async function useMethod(app: BillingApp, methodId: string): Promise<Finished<Subscription>> {
+  await answerWithin(app.terms.answerWithinMs, () => advanceMethod(app, methodId))
   const method = (await findMethod(app.db, methodId))!
   if (method.state === 'dropped') throw chargeRefusal(method.failure)
   const result = await getSubscription(app.db, method.subscriptionId)
@@ -43,17 +43,17 @@ export async function resumePaymentMethods(app: BillingApp): Promise<number> {
     most: 16,
     stopping: app.stopping,
     claim: (limit) => leaseLostMethods(app.db, sendingLeaseMs(app.terms), limit),
-    work: (methodId) => workIsolated(app, 'cards', methodId, () => advanceCard(app, methodId)),
+    work: (methodId) => workIsolated(app, 'cards', methodId, () => advanceMethod(app, methodId)),
   })
 }
 
-async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
+async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
   const method = await findMethod(app.db, methodId)
   if (method?.state !== 'pending') return
   const underWay = await findOpenAttempt(app, methodId)
   if (underWay) return resolveOpenPayment(app, underWay)
 
-  const checked = await checkCard(app, method)
+  const checked = await checkMethod(app, method)
   if (checked.kind === 'failed') {
     // A process that is about to end asked nobody, which says nothing about the card: its lease runs out.
     if (checked.code === 'provider_unavailable' && app.stopping?.aborted) return
@@ -62,7 +62,7 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
 
   await endAwaitedOf(app, method.subscriptionId)
   const attempt = await app.db.transaction().execute(async (tx) => {
-    return applyCard(app, tx, method, checked.card)
+    return applyMethod(app, tx, method, checked.card)
   })
   if (!attempt) return
   const answer = await chargeOrLook(app, attempt)
@@ -76,7 +76,7 @@ async function advanceCard(app: BillingApp, methodId: string): Promise<void> {
 type Checked = { kind: 'usable'; card: Card | null } | { kind: 'failed'; code: string }
 
 /** A card that nobody charges now must at least be one: the provider says so, or it is not taken. */
-async function checkCard(app: BillingApp, method: StoredMethod): Promise<Checked> {
+async function checkMethod(app: BillingApp, method: StoredMethod): Promise<Checked> {
   if (method.exchanged && method.described) return { kind: 'usable', card: null }
   const ready = await readyMethod(app, method)
   if (ready.kind === 'not_sent') return { kind: 'failed', code: 'provider_unavailable' }
@@ -92,7 +92,7 @@ async function checkCard(app: BillingApp, method: StoredMethod): Promise<Checked
 }
 
 /** Under the subscription's lock. Returns the attempt that must be charged before the card is kept, if any. */
-async function applyCard(
+async function applyMethod(
   app: BillingApp,
   tx: BillingTx,
   method: StoredMethod,
@@ -117,7 +117,7 @@ async function applyCard(
     return undefined
   }
   if (subscription.status === 'past_due') return chargeOwed(app, tx, method, now)
-  await replaceCard(tx, subscription, methodId, now)
+  await replaceMethod(tx, subscription, methodId, now)
   return undefined
 }
 
@@ -138,7 +138,7 @@ async function convertTrial(
   await noteChange(tx, subscription, now, plan)
 }
 
-async function replaceCard(
+async function replaceMethod(
   tx: BillingTx,
   subscription: Subscription,
   methodId: string,

@@ -2,14 +2,14 @@ import { newId } from '../../platform/id.ts'
 import type { Intent } from '../../platform/idempotency.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
-import { useCard } from '../collection/try-payment-method.ts'
+import { useMethod } from '../collection/try-payment-method.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import { type GivenMethod, insertMethod } from '../payments/payment-method-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { refuse } from '../refusals.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { lockSubscription } from '../subscriptions/subscription-rows.ts'
-import { requireOwnCustomer } from './set-up-card.ts'
+import { requireOwnCustomer } from './set-up-payment-method.ts'
 
 export type MethodRequest = {
   readonly subscriptionId: string
@@ -29,7 +29,7 @@ export function changePaymentMethod(
       id: await recordOffer(app, tx, request),
       subject: request.subscriptionId,
     }),
-    finish: ({ id }) => useCard(app, id),
+    finish: ({ id }) => useMethod(app, id),
   }
 }
 

@@ -6,7 +6,7 @@ import type { Http } from '../../platform/http/http.ts'
 import type { BillingApp } from '../app.ts'
 import { onceContext } from '../once-context.ts'
 import { refuse } from '../refusals.ts'
-import { setUpCard } from './set-up-card.ts'
+import { setUpPaymentMethod } from './set-up-payment-method.ts'
 
 const SetupView = Type.Object(
   {
@@ -35,7 +35,7 @@ export function setupRoutes(http: Http, app: BillingApp): void {
     },
     async (request, reply) => {
       const asked = { accountId: request.body.account_id, actor: request.principal.tokenId }
-      await answerOnce(onceContext(app), request, reply, setUpCard(app, asked), {
+      await answerOnce(onceContext(app), request, reply, setUpPaymentMethod(app, asked), {
         done: 201,
         view: ({ setupId, provider, client }) => ({ setup_id: setupId, provider, client }),
       })

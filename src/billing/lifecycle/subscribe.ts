@@ -14,7 +14,7 @@ import { type Actor, auditStatement, insertAudit, type NewAudit } from '../audit
 import { chargeRefusal } from '../collection/charge-refusal.ts'
 import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { settlePayments } from '../collection/settle-payments.ts'
-import { useCard } from '../collection/try-payment-method.ts'
+import { useMethod } from '../collection/try-payment-method.ts'
 import { eventInsert, type NewEvent } from '../events/event-rows.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import { chargeOrLook } from '../payments/charge-payment.ts'
@@ -33,7 +33,7 @@ import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { getCharged, insertSubscription, lockLiveSubscription } from '../subscriptions/subscription-rows.ts'
-import { requireOwnCustomer } from './set-up-card.ts'
+import { requireOwnCustomer } from './set-up-payment-method.ts'
 
 export type SubscribeRequest = {
   readonly accountId: string
@@ -63,7 +63,7 @@ export function subscribe(
     finish: (intent) =>
       intent.kind === 'trial_card'
         ? // Its first charge comes when the trial ends.
-          useCard(app, intent.id)
+          useMethod(app, intent.id)
         : finishFirstCharge(app, intent.id, intent.attempt),
   }
 }
@@ -78,7 +78,7 @@ async function beginSubscription(
   await requireOwnCustomer(app, tx, request.accountId, request.method)
   const known = await ensureAccount(tx, request.accountId, request.timeZone ?? app.terms.timeZone, now)
   const started = await insertIncomplete(tx, request, request.timeZone ?? known, plan, now)
-  const trial = started ? undefined : await lockCardlessTrial(tx, request.accountId)
+  const trial = started ? undefined : await lockTrialWithoutMethod(tx, request.accountId)
   const subscription = started ?? trial
   if (!subscription) throw refuse('subscription_exists')
 
@@ -162,7 +162,7 @@ async function insertIncomplete(
   )
 }
 
-async function lockCardlessTrial(tx: BillingTx, accountId: string): Promise<Subscription | undefined> {
+async function lockTrialWithoutMethod(tx: BillingTx, accountId: string): Promise<Subscription | undefined> {
   const live = await lockLiveSubscription(tx, accountId)
   return live?.status === 'trialing' && live.methodId === null ? live : undefined
 }

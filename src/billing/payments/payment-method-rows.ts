@@ -38,7 +38,7 @@ export type NewMethod = {
   readonly now: Date
 }
 
-/** What seals a card, and what tells two of them apart without opening them. */
+/** What seals a payment method, and what tells two of them apart without opening them. */
 export type Keys = { readonly vault: Vault; readonly fingerprintKey: Buffer }
 
 type SealedMethod = MethodInUse & { readonly sealed: Buffer; readonly keyHash: Buffer | null }
@@ -117,7 +117,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
 }
 
 /**
- * The one-time key is spent; from here on the billing key stands in its place. A card that was turned down or erased
+ * The one-time key is spent; from here on the billing key stands in its place. One that was turned down or erased
  * meanwhile is not kept: the provider is asked to delete it again.
  */
 export async function keepBillingKey(
@@ -136,7 +136,7 @@ export async function keepBillingKey(
         brand = ${issued.card.brand}, last4 = ${issued.card.last4}, expires = ${issued.card.expires}
       where id = ${methodId} and not exchanged and state <> 'dropped'
     )
-    insert into billing.card_to_delete
+    insert into billing.payment_method_to_delete
       (payment_method_id, account_id, provider, sealed, key_hash, created_at, next_try_at)
     select id, account_id, provider, ${sealed}, ${keyHash}, ${now}, clock_timestamp()
     from billing.payment_method where id = ${methodId} and not exchanged and state = 'dropped'
@@ -153,7 +153,7 @@ export async function describeMethod(tx: BillingTx, methodId: string, card: Card
 
 export type KeptMethod = { readonly methodId: string; readonly card: Card | null }
 
-/** A card that is in use is kept. */
+/** A payment method that is in use is kept. */
 export async function keepMethod(tx: BillingTx, methodId: string): Promise<void> {
   await keptUpdate([{ methodId, card: null }]).execute(tx)
 }
@@ -173,7 +173,7 @@ export function keptUpdate(kept: readonly KeptMethod[]): RawBuilder<unknown> {
     where m.id = g.id and m.state <> 'dropped'`
 }
 
-/** A card that is not used is not kept either. One that the caller brought along stays theirs, and may be offered again. */
+/** A payment method that is not used is not kept either. One that the caller brought along stays theirs, and may be offered again. */
 export async function dropMethod(tx: BillingTx, methodId: string, failure: string, now: Date): Promise<void> {
   await deleteLater(tx, sql`id = ${methodId} and state = 'pending' and issued`, now)
   await tx
@@ -184,12 +184,12 @@ export async function dropMethod(tx: BillingTx, methodId: string, failure: strin
     .execute()
 }
 
-/** Another card stands in its place. It is kept as long as a charge of it is in doubt, and then deleted. */
+/** Another payment method stands in its place. It is kept as long as a charge of it is in doubt, and then deleted. */
 export async function retireMethods(tx: BillingTx, methodIds: readonly string[], now: Date): Promise<void> {
   if (methodIds.length > 0) await deleteLater(tx, sql`id = any (${[...methodIds]})`, now)
 }
 
-/** Forgets every card of an account. */
+/** Forgets every payment method of an account. */
 export async function eraseMethods(tx: BillingTx, accountId: string, now: Date): Promise<void> {
   await deleteLater(tx, sql`account_id = ${accountId}`, now)
   await tx
@@ -199,17 +199,17 @@ export async function eraseMethods(tx: BillingTx, accountId: string, now: Date):
     .execute()
 }
 
-/** Has the provider delete cards once this is committed. A one-time key is stored nowhere. */
+/** Has the provider delete payment methods once this is committed. A one-time key is stored nowhere. */
 async function deleteLater(tx: BillingTx, which: RawBuilder<unknown>, now: Date): Promise<void> {
   await sql`
-    insert into billing.card_to_delete
+    insert into billing.payment_method_to_delete
       (payment_method_id, account_id, provider, sealed, key_hash, created_at, next_try_at)
     select id, account_id, provider, sealed, key_hash, ${now}, clock_timestamp()
     from billing.payment_method where ${which} and exchanged and sealed is not null
     on conflict do nothing`.execute(tx)
 }
 
-/** Pending cards whose request is gone. Each is leased to the caller. */
+/** Pending payment methods whose request is gone. Each is leased to the caller. */
 export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: number): Promise<string[]> {
   const found = await sql<{ id: string }>`
     update billing.payment_method
@@ -222,8 +222,8 @@ export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: nu
   return found.rows.map(({ id }) => id)
 }
 
-/** Cards that waited for the end of a doubt need not wait any longer. */
-export async function wakeCards(tx: BillingTx, subscriptionIds: readonly string[]): Promise<void> {
+/** Payment methods that waited for the end of a doubt need not wait any longer. */
+export async function wakePendingMethods(tx: BillingTx, subscriptionIds: readonly string[]): Promise<void> {
   if (subscriptionIds.length === 0) return
   await sql`
     update billing.payment_method set next_lookup_at = clock_timestamp()

@@ -145,7 +145,7 @@ async function applyToSubscription(
   const audit = (action: string) =>
     insertAudit(tx, { at: now, actor, action, accountId, target: subscriptionId })
   const card = lines.some(({ kind }) => kind === 'payment_method.changed')
-  if (card) await loseCard(app, tx, subscriptionId, subscription.methodId)
+  if (card) await loseMethod(app, tx, subscriptionId, subscription.methodId)
   const terms = lines.findLast((line) => line.terms)?.terms
   // A trial that has not been billed yet; whoever pays, pays by the terms they agreed on.
   if (terms && subscription.lastK < 0) await replaceTerms(tx, subscriptionId, terms)
@@ -200,7 +200,7 @@ async function replaceTerms(tx: BillingTx, subscriptionId: string, terms: Histor
 }
 
 /** The customer replaced this card, so it is not charged any more; the new one was sealed in the lost database. */
-async function loseCard(
+async function loseMethod(
   app: BillingApp,
   tx: BillingTx,
   subscriptionId: string,

@@ -196,12 +196,12 @@ const columns = [
 /** The same columns for a statement written by hand, where the subscription is called `s`. */
 export const subscriptionColumns = sql.join(columns.map((column) => sql.ref(`s.${column}`)))
 
-type CardColumns = { brand: string | null; last4: string | null; expires: string | null }
+type MethodColumns = { brand: string | null; last4: string | null; expires: string | null }
 export type SubscriptionRow = Pick<
   Selectable<BillingTables['billing.subscription']>,
   (typeof columns)[number]
 > &
-  CardColumns
+  MethodColumns
 
 export function toSubscription(row: SubscriptionRow): Subscription {
   const { brand, last4, expires } = row

@@ -36,7 +36,7 @@ describe('a failed attempt', () => {
   const failure = {
     begins: false,
     timeZone: 'UTC',
-    ownCard: true,
+    ownMethod: true,
     firstFailedAt: at('03-05T09:00'),
     dunning: 'retry' as 'retry' | 'give_up' | null,
   }
@@ -94,7 +94,7 @@ describe('a failed attempt', () => {
       'with an offered card changes no schedule',
       'past_due',
       'lost_or_stolen',
-      { ownCard: false },
+      { ownMethod: false },
       '03-05T12:00',
       'retry 06',
     ],
@@ -102,7 +102,7 @@ describe('a failed attempt', () => {
       'with an offered card revives no retries',
       'past_due',
       'do_not_honor',
-      { ownCard: false, dunning: 'give_up' },
+      { ownMethod: false, dunning: 'give_up' },
       '03-05T12:00',
       'give_up 12',
     ],

@@ -108,7 +108,7 @@ export type Failure = {
   readonly timeZone: string
   readonly code: FailureCode
   /** Whether the subscription's own card failed, or one that was offered in its place. */
-  readonly ownCard: boolean
+  readonly ownMethod: boolean
   readonly firstFailedAt: Date | null
   /** What dunning was about to do before this attempt. */
   readonly dunning: 'retry' | 'give_up' | null
@@ -124,7 +124,7 @@ export function afterFailure(failure: Failure, now: Date, dunningDays: readonly 
   if (status === 'canceling' || status === 'canceled') return gaveUp
 
   const firstFailedAt = failure.firstFailedAt ?? now
-  const hard = failure.ownCard ? isHardFailure(code) : failure.dunning === 'give_up'
+  const hard = failure.ownMethod ? isHardFailure(code) : failure.dunning === 'give_up'
   const step = nextDunning({ firstFailedAt, timeZone: failure.timeZone, hard }, now, dunningDays)
   return step ? { kind: 'past_due', firstFailedAt, step } : gaveUp
 }

@@ -20,7 +20,7 @@ async function subscribed(account: string, card: string): Promise<string> {
 
 const changeTo = (subscription_id: string, payment_method: object) =>
   world.post('/payment-method', { subscription_id, payment_method })
-const left = () => world.rows('select payment_method_id from billing.card_to_delete')
+const left = () => world.rows('select payment_method_id from billing.payment_method_to_delete')
 const openable = (account: string) =>
   world.rows(`select id from billing.payment_method where account_id = $1 and sealed is not null`, [account])
 
@@ -70,7 +70,7 @@ test('while a charge of the old card is in doubt the card stays', async () => {
 
   await world.forgetLeases()
   await world.runDue()
-  await world.rows('update billing.card_to_delete set next_try_at = clock_timestamp()')
+  await world.rows('update billing.payment_method_to_delete set next_try_at = clock_timestamp()')
   await world.runDue()
   expect(world.script.forgotten).toEqual(['bk_test_first'])
 })
@@ -94,7 +94,7 @@ test('the cards of an erased account are deleted, and what stays undone is told 
   expect(await openable('acct_a')).toEqual([])
   world.script.state.silent = true
   for (let tries = 0; tries < 12; tries++) {
-    await world.rows('update billing.card_to_delete set next_try_at = clock_timestamp()')
+    await world.rows('update billing.payment_method_to_delete set next_try_at = clock_timestamp()')
     await world.runDue()
   }
   const [card] = await left()
@@ -102,7 +102,7 @@ test('the cards of an erased account are deleted, and what stays undone is told 
     { kind: 'card_not_deleted', subject: (card as { payment_method_id: string }).payment_method_id },
   ])
   world.script.state.silent = false
-  await world.rows('update billing.card_to_delete set next_try_at = clock_timestamp()')
+  await world.rows('update billing.payment_method_to_delete set next_try_at = clock_timestamp()')
   await world.runDue()
   expect(world.script.forgotten).toEqual(['bk_test_first'])
   expect(await left()).toEqual([])

@@ -2,29 +2,29 @@ import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
 import { realTimeIn } from './payment-rows.ts'
 
-/** A card that nobody uses any more and its provider still stores. */
-export type CardToDelete = {
+/** A payment method that nobody uses any more and its provider still stores. */
+export type MethodToDelete = {
   readonly methodId: string
   readonly provider: string
   readonly sealed: Buffer
   readonly tries: number
-  /** A charge of this card is in doubt. */
+  /** A charge of it is in doubt. */
   readonly awaited: boolean
-  /** The same card is offered or in use elsewhere. */
+  /** The same one is offered or in use elsewhere. */
   readonly inUse: boolean
 }
 
-/** Cards whose deletion is due. Each is leased to the caller. */
-export async function leaseCardsToDelete(
+/** Those whose deletion is due. Each is leased to the caller. */
+export async function leaseMethodsToDelete(
   db: BillingDb,
   leaseMs: number,
   limit: number,
-): Promise<CardToDelete[]> {
-  const found = await sql<CardToDelete>`
+): Promise<MethodToDelete[]> {
+  const found = await sql<MethodToDelete>`
     with leased as (
-      update billing.card_to_delete set next_try_at = ${realTimeIn(leaseMs)}
+      update billing.payment_method_to_delete set next_try_at = ${realTimeIn(leaseMs)}
       where payment_method_id in (
-        select payment_method_id from billing.card_to_delete
+        select payment_method_id from billing.payment_method_to_delete
         where next_try_at <= statement_timestamp()
         order by next_try_at limit ${limit} for update skip locked)
       returning *
@@ -47,7 +47,7 @@ export async function leaseCardsToDelete(
 /** Nothing is left to delete, and nothing to open. */
 export async function endDeletion(db: BillingDb, methodId: string): Promise<void> {
   await sql`
-    with gone as (delete from billing.card_to_delete where payment_method_id = ${methodId} returning payment_method_id)
+    with gone as (delete from billing.payment_method_to_delete where payment_method_id = ${methodId} returning payment_method_id)
     update billing.payment_method m set sealed = null
     from gone where m.id = gone.payment_method_id
       and not exists (select from billing.subscription s where s.id = m.subscription_id and s.payment_method_id = m.id)`.execute(
@@ -61,7 +61,7 @@ export async function postponeDeletion(
   { afterMs, tries }: { afterMs: number; tries: number },
 ): Promise<void> {
   await db
-    .updateTable('billing.card_to_delete')
+    .updateTable('billing.payment_method_to_delete')
     .set({ next_try_at: realTimeIn(afterMs), tries })
     .where('payment_method_id', '=', methodId)
     .execute()

@@ -11,7 +11,7 @@ import type { SetUpOutcome } from '../providers/port.ts'
 import { refuse } from '../refusals.ts'
 
 /** Prepares the collecting of a card. It moves no money, and has the shape of what does. */
-export function setUpCard(
+export function setUpPaymentMethod(
   app: BillingApp,
   asked: { accountId: string; actor: Actor },
 ): MoneyRequest<Intent & { readonly kind: 'setup' }, SetUp> {
