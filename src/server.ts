@@ -20,6 +20,7 @@ import { describeRoute, type Example, shareParts } from './platform/http/api-doc
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
 import type { Readiness } from './platform/http/readiness.ts'
 import { isLoopback } from './platform/loopback.ts'
+import { packageFile } from './platform/package-files.ts'
 import { release } from './platform/release.ts'
 
 /** Builds the whole API on an app: both areas, health, metrics and docs. It does not listen yet. */
@@ -159,9 +160,10 @@ const docsPolicy =
   "; script-src 'self'; style-src 'self'"
 
 /** What a running service was asked and answered; `npm run api-docs` writes them. */
-const examples = JSON.parse(
-  readFileSync(new URL('../assets/api-examples.json', import.meta.url), 'utf8'),
-) as Record<string, Example>
+const examples = JSON.parse(readFileSync(packageFile('assets/api-examples.json'), 'utf8')) as Record<
+  string,
+  Example
+>
 
 /** `/openapi.json` and a page to browse it, served from this process alone. */
 async function mountDocs(http: Http): Promise<void> {

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Http } from '../platform/http/http.ts'
+import { packageFile } from '../platform/package-files.ts'
 
-const builtConsole = fileURLToPath(new URL('../../console/dist', import.meta.url))
+const builtConsole = packageFile('console/dist')
 
 /** Whether this installation carries the console. */
 export function hasConsole(folder = builtConsole): boolean {

@@ -492,7 +492,7 @@ async function failureOfUser(account: Account): Promise<string> {
 }
 
 function spawnUser({ account = undefined, detached = false }: UserOptions): ChildProcess {
-  const module = pathToFileURL(join(checkout, 'dist/platform/embedded-postgres/embedded-postgres.js'))
+  const module = pathToFileURL(join(checkout, 'src/platform/embedded-postgres/embedded-postgres.ts'))
   const program = `
     const { openEmbeddedPostgres } = await import(${JSON.stringify(module)})
     try {
@@ -502,7 +502,7 @@ function spawnUser({ account = undefined, detached = false }: UserOptions): Chil
     } catch (error) {
       console.log(JSON.stringify({ failure: error.message }))
     }`
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', program], {
     ...account,
     detached,
     cwd: checkout,

@@ -1,4 +1,5 @@
 import { invariant } from '../../platform/invariant.ts'
+import { threadScript } from '../../platform/package-files.ts'
 import type { BatchApp } from '../app.ts'
 import {
   columnOf,
@@ -17,7 +18,7 @@ import { type Model, predict } from '../models/model.ts'
 import { CorruptModel } from '../models/model-codec.ts'
 import { findActive } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
-import { threadScript, workInThread } from '../runs/work-in-thread.ts'
+import { workInThread } from '../runs/work-in-thread.ts'
 import { workRun } from '../runs/work-run.ts'
 import { type NewPrediction, type Reason, storePredictions } from './prediction-rows.ts'
 import { forgetOldPredictions, type ScoringApp, scorePastPredictions } from './score-past-predictions.ts'
@@ -39,14 +40,10 @@ export async function predictRanks(app: BatchApp, { runId }: { runId: string }):
       active,
       model,
     }
-    const metrics = await workInThread<ScoringMetrics>(
-      threadScript('./score-thread.js', import.meta.url),
-      work,
-      {
-        signal: run.signal,
-        onProgress: run.report,
-      },
-    )
+    const metrics = await workInThread<ScoringMetrics>(threadScript('score'), work, {
+      signal: run.signal,
+      onProgress: run.report,
+    })
     return async () => ({ modelId: active.id, metrics })
   })
 }

@@ -10,12 +10,6 @@ export type ThreadOptions = {
   transfer?: Transferable[]
 }
 
-/** Where the script of a thread is. Tests run the sources, and a thread needs JavaScript: there it comes from the build. */
-export function threadScript(name: string, importer: string): URL {
-  const built = importer.endsWith('.ts') ? importer.replace(/\/src\/(batch\/.*)$/, '/dist/$1') : importer
-  return new URL(name, built)
-}
-
 /**
  * Does long work in a thread of its own, so that this process goes on answering. Aborting ends the thread in the middle
  * of whatever it does.

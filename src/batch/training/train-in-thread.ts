@@ -1,5 +1,6 @@
+import { threadScript } from '../../platform/package-files.ts'
 import { buffersOf, type History } from '../dataset/history.ts'
-import { type ThreadOptions, threadScript, workInThread } from '../runs/work-in-thread.ts'
+import { type ThreadOptions, workInThread } from '../runs/work-in-thread.ts'
 import type { Made, MakeRequest } from './make-model.ts'
 
 export type TrainingWork = { history: History; request: MakeRequest }
@@ -11,7 +12,7 @@ export async function trainInThread(
   options: Omit<ThreadOptions, 'transfer'> = {},
 ): Promise<Made> {
   const work: TrainingWork = { history, request }
-  return workInThread(threadScript('./train-thread.js', import.meta.url), work, {
+  return workInThread(threadScript('train'), work, {
     ...options,
     transfer: buffersOf(history),
   })

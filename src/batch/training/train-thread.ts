@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
+import { threadScript } from '../../platform/package-files.ts'
 import type { Model } from '../models/model.ts'
-import { answerFromThread, threadScript, workInThread } from '../runs/work-in-thread.ts'
+import { answerFromThread, workInThread } from '../runs/work-in-thread.ts'
 import type { RungWork } from './ladder.ts'
 import { makeModel } from './make-model.ts'
 import type { TrainingWork } from './train-in-thread.ts'
@@ -20,5 +21,5 @@ function isWorthIt({ examples }: RungWork): boolean {
 
 /** In a second thread, which ends with this one. It shares the features and gets its own copy of the little else. */
 function trainAside(work: RungWork): Promise<Model> {
-  return workInThread(threadScript('./rung-thread.js', import.meta.url), work)
+  return workInThread(threadScript('rung'), work)
 }

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { packageFile } from '../../platform/package-files.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { Contact } from '../accounts/account-rows.ts'
 import { formatMoney } from '../money.ts'
@@ -64,7 +65,7 @@ let printer: Promise<Printer> | undefined
 function loadPrinter(): Promise<Printer> {
   printer ??= Promise.all([
     import('pdfkit'),
-    readFile(new URL('../../../assets/fonts/NotoSansKR_400Regular.ttf', import.meta.url)),
+    readFile(packageFile('assets/fonts/NotoSansKR_400Regular.ttf')),
   ]).then(([{ default: PDFDocument }, font]) => ({ PDFDocument, font }))
   return printer
 }

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
+import { threadScript } from '../../platform/package-files.ts'
 import { refuse } from '../../platform/refusal.ts'
 import type { PrintOrder } from './invoice-pdf.ts'
 import type { Printed, PrintMessage } from './print-thread.ts'
@@ -9,12 +10,6 @@ export type InvoicePrinter = {
   print(caller: string, order: PrintOrder): Promise<Buffer>
   close(): Promise<void>
 }
-
-// Tests run the sources, and a thread needs JavaScript: there it comes from the build.
-const thread = new URL(
-  import.meta.url.endsWith('.ts') ? '../../../dist/billing/invoices/print-thread.js' : './print-thread.js',
-  import.meta.url,
-)
 
 const mostWaiting = 256
 const restAfterMs = 30_000
@@ -38,7 +33,7 @@ export function openInvoicePrinter(): InvoicePrinter {
   let count = 0
 
   function start(): { worker: Worker; job: Job | undefined } {
-    const worker = new Worker(thread, {
+    const worker = new Worker(threadScript('print'), {
       name: 'printing',
       resourceLimits: { maxOldGenerationSizeMb: 96, maxYoungGenerationSizeMb: 12 },
     })

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
+import { packageFile } from '../package-files.ts'
 import { findQueueSchema } from '../queue/queue-schema.ts'
 import { explainConnecting } from './database-errors.ts'
 
-const folder = fileURLToPath(new URL('../../../migrations/', import.meta.url))
+const folder = packageFile('migrations/')
 
 // One number for the whole service: two processes that start at once migrate one after the other.
 const migrationLock = 7_236_501

@@ -1,6 +1,7 @@
-import { fileURLToPath } from 'node:url'
+import { packageFolder } from '../package-files.ts'
 import type { Plain, PlainRecord } from './plain.ts'
 import { isPlainWord } from './plain-word.ts'
+import { sourcePlace } from './source-place.ts'
 
 /**
  * An error as it may be logged: its type, its SQLSTATE or errno, and where it happened; never its message, because
@@ -40,8 +41,7 @@ function codeOf(error: Error): string | undefined {
   return (isSqlState || isErrno) && isPlainWord(code) ? code : undefined
 }
 
-// From src/platform/log and from dist/platform/log alike, the repository is three folders up.
-const repository = fileURLToPath(new URL('../../../', import.meta.url)).replaceAll('\\', '/')
+const repository = `${packageFolder.replaceAll('\\', '/')}/`
 
 /** Files of the repository with line and column. Function names are left out: they can be computed from data. */
 function framesOf(error: Error): string[] {
@@ -84,8 +84,9 @@ function readFrame(line: string): string | undefined {
   const place = line.replaceAll('\\', '/').replace('file://', '')
   const start = place.indexOf(repository)
   if (start < 0) return undefined
-  const frame = /^[A-Za-z0-9_./@-]+\.[cm]?[jt]sx?:\d{1,6}:\d{1,6}/.exec(
+  const built = /^[A-Za-z0-9_./@-]+\.[cm]?[jt]sx?:\d{1,6}:\d{1,6}/.exec(
     place.slice(start + repository.length),
   )?.[0]
+  const frame = built && sourcePlace(built, packageFolder)
   return frame?.split(/[/:@]/).every(isPlainWord) ? frame : undefined
 }
