@@ -265,12 +265,18 @@ describe('answers as they may come', () => {
   test.each([
     ['charge_disputed', { code: 'charge_disputed' }, 'disputed'],
     ['already refunded', { code: 'charge_already_refunded' }, 'remaining_differs'],
-    ['more than remains', { param: 'amount' }, 'declined'],
+    ['more than remains', { param: 'amount' }, 'remaining_differs'],
     ['anything else', { code: 'something_new' }, 'unknown'],
   ])('a refund refused as %s is %#', async (_what, more, kind) => {
     server.answer(error(400, { ...invalid, ...more }))
     const refund = { ...aRefund, amount: won(1n), remaining: won(2n) }
     expect(await provider.refund(refund)).toEqual({ kind })
+  })
+
+  test('a refund of more than we believe is left ourselves is declined', async () => {
+    server.answer(error(400, { ...invalid, param: 'amount' }))
+    const refund = { ...aRefund, amount: won(3n), remaining: won(2n) }
+    expect(await provider.refund(refund)).toEqual({ kind: 'declined' })
   })
 
   test('an id that we know and Stripe does not is a contradiction, never "none"', async () => {

@@ -125,6 +125,15 @@ export type ToldNo = {
 
 export type FaultRates = { readonly charge: number; readonly refund: number; readonly lookup: number }
 
+/** What a key did, and what it was asked for. */
+type KnownKey = {
+  readonly at: number
+  readonly asked?: bigint
+  readonly first?: BookCharge['status']
+  readonly charge?: BookCharge
+  readonly refund?: BookRefund
+}
+
 export type ModelProvider = ReturnType<typeof openModelProvider>
 
 const lagMs = 120_000
@@ -140,6 +149,14 @@ type Profile = {
   readonly notifies: boolean
   readonly disputes: boolean
   readonly asks: boolean
+  /** Whether a first answer given again says so. Undefined: a seed decides. */
+  readonly marksReplays?: boolean
+  /** What a known key with another amount is answered. */
+  readonly reusedKey: 'key_used_otherwise' | 'mismatch'
+  /** A known reference is charged again once its key is forgotten. */
+  readonly chargesAgain: boolean
+  /** A repeat hears what was said first, however things have come on since. */
+  readonly repeatsItself: boolean
 }
 
 const sandbox: Profile = {
@@ -149,13 +166,25 @@ const sandbox: Profile = {
   notifies: true,
   disputes: true,
   asks: true,
+  reusedKey: 'key_used_otherwise',
+  // The worst that a provider may do, so that only our own guards help.
+  chargesAgain: true,
+  repeatsItself: false,
 }
+const bodyBlind = { marksReplays: false, reusedKey: 'mismatch', chargesAgain: false } as const
 
 const profiles: Readonly<Record<string, Profile>> = {
   sandbox,
-  stripe: { ...sandbox, lagging: true, expectsRemainder: false },
-  toss: { ...sandbox, keyWindowMs: 15 * 24 * hourMs, notifies: false, disputes: false, asks: false },
-  portone: { ...sandbox, keyWindowMs: 3 * hourMs, asks: false },
+  stripe: { ...sandbox, lagging: true, expectsRemainder: false, marksReplays: true, repeatsItself: true },
+  toss: {
+    ...sandbox,
+    ...bodyBlind,
+    keyWindowMs: 15 * 24 * hourMs,
+    notifies: false,
+    disputes: false,
+    asks: false,
+  },
+  portone: { ...sandbox, ...bodyBlind, keyWindowMs: 3 * hourMs, asks: false },
 }
 
 /** Whose part the model plays; processes that share a campaign learn it from their environment. */
@@ -187,7 +216,7 @@ export function openModelProvider(setting: {
   const notices: Notice[] = []
   const asked: AskedCharge[] = []
   // What each key did; one that was refused did nothing, and never will.
-  const keys = new Map<string, { at: number; charge?: BookCharge; refund?: BookRefund }>()
+  const keys = new Map<string, KnownKey>()
   const isRefused = (key: string) => {
     const known = keys.get(key)
     return known !== undefined && !known.charge && !known.refund
@@ -195,7 +224,8 @@ export function openModelProvider(setting: {
   const calls: ProviderCall[] = []
   const told: ToldNo[] = []
   // Some providers say that an answer is their first one given once more, others do not.
-  const marksReplays = random.chance(0.5)
+  const isMarked = random.chance(0.5)
+  const marksReplays = profile.marksReplays ?? isMarked
   const credentials = { refused: false }
   const refusedCredentials = { kind: 'credentials_refused' } as const
   const spentAuthKeys = new Set<string>()
@@ -214,6 +244,12 @@ export function openModelProvider(setting: {
   function isStale(key: string): boolean {
     const known = keys.get(key)
     return known !== undefined && now() >= known.at + keyWindowMs
+  }
+
+  /** The key is remembered, and with another amount. */
+  function isUsedOtherwise(key: string, { minor }: Money): boolean {
+    const known = keys.get(key)
+    return known?.asked !== undefined && known.asked !== minor && !isStale(key)
   }
 
   const mustNotAct = (key: string, billingKey = '') => isStale(key) || isRefused(key) || isNobody(billingKey)
@@ -258,7 +294,7 @@ export function openModelProvider(setting: {
       dispute: null,
     }
     book.push(charge)
-    keys.set(request.key, { at: now(), charge })
+    keys.set(request.key, { at: now(), asked: request.amount.minor, first: charge.status, charge })
     if (charge.status === 'paid' || charge.status === 'declined')
       notify(`payment.${charge.status}`, charge, charge.late)
     return charge
@@ -275,7 +311,7 @@ export function openModelProvider(setting: {
     const fault = refusesAgain
       ? draw<ChargeFault>('charge', 1, ['no_to_resend'])
       : draw<ChargeFault>('charge', rate, chargeFaults)
-    const known = keys.has(key)
+    const known = keys.has(key) && !isStale(key)
     if (fault !== 'not_sent') {
       asked.push({ key, at: now(), step: setting.step() })
       calls.push({ call: 'charge', key, at: now() })
@@ -314,6 +350,8 @@ export function openModelProvider(setting: {
     if (fault === 'stall_before' && isStale(request.key)) return { kind: 'unknown' }
     if (isNobody(request.billingKey)) return { kind: 'refused', code: 'billing_key_invalid' }
     if (isRefused(request.key)) return { kind: 'refused', code: 'provider_error' }
+    if (isUsedOtherwise(request.key, request.amount)) return { kind: profile.reusedKey }
+    if (isStale(request.key) && !profile.chargesAgain) return { kind: 'unknown' }
 
     const isNew = !keys.has(request.key)
     const taken = takeMoney(request, { pending: fault === 'pending', late: fault === 'stall_before' })
@@ -327,6 +365,8 @@ export function openModelProvider(setting: {
     if (fault === 'wrong_echo' || taken.wrongUntil === Number.POSITIVE_INFINITY) return { kind: 'mismatch' }
     if (taken.status === 'declined') return { kind: 'declined', code: taken.code ?? 'unknown' }
     if (taken.status === 'awaiting') return { kind: 'needs_customer', payment: paymentOf(taken) }
+    if (!isNew && profile.repeatsItself && keys.get(request.key)?.first === 'awaiting')
+      return { kind: 'needs_customer', payment: paymentOf({ ...taken, status: 'awaiting' }) }
     return { kind: 'done', payment: paymentOf(taken) }
   }
 
@@ -387,7 +427,7 @@ export function openModelProvider(setting: {
       status: pending ? 'pending' : 'succeeded',
     }
     taken.refunds.push(refund)
-    keys.set(request.key, { at: now(), refund })
+    keys.set(request.key, { at: now(), asked: request.amount.minor, refund })
     if (!pending) notify('refund.succeeded', taken, late)
     return refund
   }
@@ -418,9 +458,11 @@ export function openModelProvider(setting: {
     if (fault === 'stall_before') await boundaries.stall()
     if (fault === 'stall_before' && isStale(request.key)) return { kind: 'unknown' }
     const taken = book.findLast((one) => one.reference === request.payment.reference)
-    if (taken && isDisputed(taken)) return { kind: 'disputed' }
+    const isRepeat = keys.get(request.key)?.refund !== undefined && !isStale(request.key)
+    if (taken && isDisputed(taken) && !isRepeat) return { kind: 'disputed' }
     if (fault === 'declined' && !keys.has(request.key)) keys.set(request.key, { at: now() })
     if (isRefused(request.key)) return { kind: 'declined' }
+    if (isUsedOtherwise(request.key, request.amount)) return { kind: profile.reusedKey }
 
     const given = giveBack(request, { pending: fault === 'pending', late: fault === 'stall_before' })
     if (fault === 'slow') boundaries.spend(20_000)
@@ -435,7 +477,7 @@ export function openModelProvider(setting: {
     name: 'model',
     guards: {
       keyWindowMs,
-      lookup: 'immediate',
+      lookup: profile.lagging ? 'lagging' : 'immediate',
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
       anyCustomer: true,

@@ -105,10 +105,12 @@ const refundRefusals: Readonly<Record<string, 'disputed' | 'remaining_differs' |
   resource_missing: 'declined',
 }
 
-export function refundFailure(failure: Failure): RefundOutcome {
+export function refundFailure({ amount, remaining }: RefundRequest, failure: Failure): RefundOutcome {
   if (failure.kind !== 'refused') return failure
-  // More than what remains is told by nothing but the name of the parameter.
-  const named = failure.code === undefined && failure.param === 'amount' ? 'declined' : undefined
+  // More than what remains is told by nothing but the name of the parameter; unless we asked for more than we believe is
+  // left ourselves, somebody was there before.
+  const isTooMuch = failure.code === undefined && failure.param === 'amount'
+  const named = isTooMuch ? (amount.minor > remaining.minor ? 'declined' : 'remaining_differs') : undefined
   const kind =
     named ?? (Object.hasOwn(refundRefusals, failure.code ?? '') ? refundRefusals[failure.code!] : undefined)
   if (kind === undefined) return { kind: 'unknown' }

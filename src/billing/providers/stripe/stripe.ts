@@ -182,7 +182,7 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
         )
         return refundOutcome(request, refund)
       } catch (error) {
-        return refundFailure(failureOf(error))
+        return refundFailure(request, failureOf(error))
       }
     },
 
