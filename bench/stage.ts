@@ -72,7 +72,12 @@ export async function openStage(): Promise<Stage> {
     db,
     async start(script, args = []) {
       const child = launch(script, args)
-      const [up] = (await once(child, 'message')) as [Omit<Started, 'process'>]
+      const ended = once(child, 'exit').then(() => {
+        throw new Error(`${script} ended before it was up`)
+      })
+      const [up] = (await Promise.race([once(child, 'message'), ended])) as [Omit<Started, 'process'>]
+      // From here on it is ended with the stage, and nobody waits for that.
+      ended.catch(() => {})
       return { ...up, process: child }
     },
     loadAll,

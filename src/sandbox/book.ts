@@ -27,6 +27,14 @@ export type ChargeEntry = {
   readonly firstChargeOnly: boolean
 }
 
+/** An object of a provider's own that is stored in the same statement, and thereby with its charge or not at all. */
+export type BesideCharge = {
+  readonly wire: string
+  readonly kind: string
+  readonly id: string
+  readonly body: object
+}
+
 export type RefundEntry = {
   /** What the refund is called here; a new id unless given. */
   readonly id?: string
@@ -68,10 +76,19 @@ export function openBook(pool: pg.Pool) {
       )
     },
 
-    charge(keyed: Keyed, entry: ChargeEntry, mayRepeat: boolean, notice: Notice): Promise<Entered> {
+    charge(
+      keyed: Keyed,
+      entry: ChargeEntry,
+      mayRepeat: boolean,
+      notice: Notice,
+      beside?: BesideCharge,
+    ): Promise<Entered> {
+      const stored = `with beside as (
+           insert into sandbox.wire_object (wire, kind, id, body, created_at) values ($19, $20, $21, $22, $4)
+           on conflict (wire, kind, id) do update set body = excluded.body)`
       return enter(
-        'sandbox-charge',
-        `select outcome, http_status, answer, null as card from sandbox.charge(
+        beside ? 'sandbox-charge-beside' : 'sandbox-charge',
+        `${beside ? stored : ''} select outcome, http_status, answer, null as card from sandbox.charge(
            $1, $2, $3, $4, $5 * interval '1 ms', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18 * interval '1 ms')`,
         [
           ...keyedValues(keyed),
@@ -88,6 +105,7 @@ export function openBook(pool: pg.Pool) {
           newId('whk_'),
           notice.copies,
           notice.delayMs,
+          ...(beside ? [beside.wire, beside.kind, beside.id, JSON.stringify(beside.body)] : []),
         ],
       )
     },

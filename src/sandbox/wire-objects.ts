@@ -10,8 +10,17 @@ export type FirstAnswer = {
   readonly body: string
 }
 
+/**
+ * True, and spares its transaction the wait for the disk. A claim that is lost with the database did nothing yet, because
+ * money that moved under it is flushed after it; an answer that is lost leaves its key in use, as a provider's crash would.
+ */
+const isFlushedLater = `set_config('synchronous_commit', 'off', true) = 'off'`
+
 export function openWireObjects(pool: pg.Pool, wire: string) {
   return {
+    /** Whose objects these are. */
+    wire,
+
     /** Stores an object under its id; an older one of the same id gives way. */
     async put(kind: string, id: string, body: object, now: Date): Promise<void> {
       await pool.query({
@@ -84,7 +93,8 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
       const { rows } = await pool.query<{ taken: boolean } & FirstAnswer & { status: number | null }>({
         name: 'sandbox-claim-wire-key',
         text: `with mine as (
-                 insert into sandbox.wire_answer as a (wire, key, fingerprint, created_at) values ($1, $2, $3, $4)
+                 insert into sandbox.wire_answer as a (wire, key, fingerprint, created_at)
+                 select $1, $2, $3, $4 where ${isFlushedLater}
                  on conflict (wire, key) do update
                    set fingerprint = excluded.fingerprint, created_at = excluded.created_at,
                        status = null, headers = null, body = null
@@ -107,7 +117,8 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
     async answerKey(key: string, { status, headers, body }: Omit<FirstAnswer, 'fingerprint'>): Promise<void> {
       await pool.query({
         name: 'sandbox-answer-wire-key',
-        text: 'update sandbox.wire_answer set status = $3, headers = $4, body = $5 where wire = $1 and key = $2',
+        text: `update sandbox.wire_answer set status = $3, headers = $4, body = $5
+               where wire = $1 and key = $2 and ${isFlushedLater}`,
         values: [wire, key, status, JSON.stringify(headers), body],
       })
     },

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Http } from '../../platform/http/http.ts'
+import type { Faults } from '../faults.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { sendJson } from '../provider-context.ts'
 import { type Form, parseForm } from './form.ts'
@@ -9,6 +10,9 @@ import { type Done, handleOnce, misnamed } from './stripe-requests.ts'
 
 type Named = { Params: { id: string } }
 
+/** What a call is done under. `now`: service time as it came in, so that it is read once. */
+type Call = { readonly faults: Faults; readonly now: Date; readonly isLive: boolean }
+
 export type StripeCalls = ReturnType<typeof openStripeCalls>
 
 /** How every route of Stripe is asked: parameters by name, keys, faults. */
@@ -17,12 +21,7 @@ export function openStripeCalls(http: Http, context: ProviderContext) {
   const post = (
     path: string,
     known: readonly string[],
-    work: (
-      form: Form,
-      id: string,
-      faults: Awaited<ReturnType<typeof context.faults.inForce>>,
-      isLive: boolean,
-    ) => Promise<Done>,
+    work: (form: Form, id: string, call: Call) => Promise<Done>,
     mayGoWrong = false,
   ) =>
     http.post<Named>(path, (request, reply) =>
@@ -30,10 +29,14 @@ export function openStripeCalls(http: Http, context: ProviderContext) {
         context,
         request,
         reply,
-        async (faults) => {
+        async (faults, now) => {
           const form = (request.body ?? {}) as Form
           checkNames(form, known, request)
-          return work(form, request.params.id, faults, isLiveKey(request.headers.authorization))
+          return work(form, request.params.id, {
+            faults,
+            now,
+            isLive: isLiveKey(request.headers.authorization),
+          })
         },
         mayGoWrong,
       ),

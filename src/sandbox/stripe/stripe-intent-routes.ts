@@ -41,7 +41,7 @@ export function intentRoutes(context: ProviderContext, store: StripeStore, { pos
   post(
     '/payment_intents',
     intentNames,
-    (form, _id, faults, isLive) => createIntent(context, store, faults, form, isLive),
+    (form, _id, { faults, isLive, now }) => createIntent(context, store, faults, form, isLive, now),
     true,
   )
   post(
@@ -55,8 +55,8 @@ export function intentRoutes(context: ProviderContext, store: StripeStore, { pos
       'mandate_data',
       'expand',
     ],
-    (form, id, faults) =>
-      store.inTurn(id, async () => confirmIntent(context, store, faults, await intentOr404(id), form)),
+    (form, id, { faults, now }) =>
+      store.inTurn(id, async () => confirmIntent(context, store, faults, await intentOr404(id), form, now)),
     true,
   )
   post('/payment_intents/:id/cancel', ['cancellation_reason', 'expand'], (form, id) =>

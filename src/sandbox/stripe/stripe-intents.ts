@@ -21,6 +21,7 @@ export async function createIntent(
   faults: Faults,
   form: Form,
   isLive: boolean,
+  now: Date,
 ): Promise<Done> {
   const amount = Number(textOf(form, 'amount') ?? Number.NaN)
   const currency = (textOf(form, 'currency') ?? '').toUpperCase()
@@ -39,7 +40,6 @@ export async function createIntent(
     throw invalid('You cannot confirm this PaymentIntent because it is missing a payment method.', { code })
   }
 
-  const now = await context.now()
   const id = newId('pi_', now)
   const metadata = metadataOf(form)
   const intent: Intent = {
@@ -66,7 +66,7 @@ export async function createIntent(
     await store.keep(intent, now)
     return { body: await store.show(intent, listOf(form, 'expand')) }
   }
-  return confirm(context, store, faults, intent, form)
+  return confirm(context, store, faults, intent, form, now)
 }
 
 /** `POST /v1/payment_intents/{id}/confirm`, within the intent's turn. */
@@ -76,6 +76,7 @@ export async function confirmIntent(
   faults: Faults,
   intent: Intent,
   form: Form,
+  now: Date,
 ): Promise<Done> {
   const status = statusOf(intent, await store.paymentOf(intent))
   if (status === 'succeeded' || status === 'canceled') throw unexpectedState(intent, status, 'confirm')
@@ -86,7 +87,7 @@ export async function confirmIntent(
     throw invalid('You cannot confirm this PaymentIntent because it is missing a payment method.', {
       code: 'payment_intent_unexpected_state',
     })
-  return confirm(context, store, faults, asked, form)
+  return confirm(context, store, faults, asked, form, now)
 }
 
 async function confirm(
@@ -95,6 +96,7 @@ async function confirm(
   faults: Faults,
   intent: Intent,
   form: Form,
+  begunAt: Date,
 ): Promise<Done> {
   const card = findStripeCard(intent.card ?? '')!
   if (card.charge === 'error_before') throw brokenDown()
@@ -104,7 +106,7 @@ async function confirm(
       throw unavailable()
     })
   }
-  const now = await context.now()
+  const now = slowMs > 0 ? await context.now() : begunAt
   const isOffSession = textOf(form, 'off_session') === 'true'
   const isSetUp = intent.customer !== null
   if (card.authentication === 'always' || (card.authentication === 'unless_set_up' && !isSetUp)) {
@@ -118,11 +120,11 @@ async function confirm(
     const decline = declineOf(payment.decline_code ?? 'generic_decline')
     throw new StripeAnswer(
       402,
-      { ...decline, charge: payment.id, payment_intent: await store.show(asked) },
+      { ...decline, charge: payment.id, payment_intent: await store.show(asked, [], payment) },
       { isKept: true },
     )
   }
-  return { body: await store.show(asked, expand), after: card.charge }
+  return { body: await store.show(asked, expand, payment), after: card.charge }
 }
 
 /** Nothing is taken. Off session it is a refusal that leaves the intent behind; on session the intent waits. */

@@ -52,7 +52,7 @@ export function refundRoutes(context: ProviderContext, store: StripeStore, { pos
   post(
     '/refunds',
     ['payment_intent', 'charge', 'amount', 'reason', 'metadata', 'expand'],
-    async (form, _id, faults) => {
+    async (form, _id, { faults }) => {
       const { intent, payment } = await refundedIntent(form)
       const now = await context.now()
       const remaining = BigInt(payment.amount - payment.amount_refunded)

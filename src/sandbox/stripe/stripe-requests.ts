@@ -13,7 +13,7 @@ export async function handleOnce(
   context: ProviderContext,
   request: FastifyRequest,
   reply: FastifyReply,
-  work: (faults: Faults) => Promise<Done>,
+  work: (faults: Faults, now: Date) => Promise<Done>,
   mayGoWrong: boolean,
 ): Promise<unknown> {
   const faults = await context.faults.inForce()
@@ -23,9 +23,10 @@ export async function handleOnce(
   if (mishap === 'timeout_before') return hold(request, reply, context.closing)
   if (mishap === 'key_used_otherwise') throw keyUsedOtherwise()
 
+  const now = await context.now()
   if (key !== undefined) {
     const fingerprint = fingerprintOf(request)
-    const claim = await context.objects.claimKey(key, fingerprint, await context.now(), context.keyWindowMs)
+    const claim = await context.objects.claimKey(key, fingerprint, now, context.keyWindowMs)
     if (claim === 'running') throw keyInUse()
     if (claim !== 'taken') {
       if (claim.fingerprint !== fingerprint) throw keyUsedOtherwise()
@@ -34,7 +35,7 @@ export async function handleOnce(
     }
   }
 
-  const { status, body, after } = await work(faults)
+  const { status, body, after } = await work(faults, now)
     .then((done) => ({ status: 200, body: JSON.stringify(done.body), after: done.after }))
     .catch(async (error) => {
       if (!(error instanceof StripeAnswer) || !error.isKept) {

@@ -92,8 +92,9 @@ export function openStripeStore(context: ProviderContext) {
 
     keep: async (intent: Intent, now: Date) => objects.put('payment_intent', intent.id, intent, now),
 
-    show: async (intent: Intent, expand: readonly string[] = []) =>
-      shown(intent, await paymentOf(intent), expand),
+    /** `payment`: what the book says of it, where that is known already. */
+    show: async (intent: Intent, expand: readonly string[] = [], payment?: BookPayment) =>
+      shown(intent, payment ?? (await paymentOf(intent)), expand),
 
     async showAll(intents: readonly Intent[], expand: readonly string[]): Promise<Stripe.PaymentIntent[]> {
       const ids = intents.flatMap(({ charges }) => charges.at(-1) ?? [])
@@ -118,8 +119,8 @@ export function openStripeStore(context: ProviderContext) {
       for (;;) {
         const id = newId('ch_', now)
         const asked: Intent = { ...intent, charges: [...intent.charges, id], waitsFor: null, failedAs: null }
-        // Written first: a charge in the book always has its intent.
-        await objects.put('payment_intent', asked.id, asked, now)
+        // In one statement: a charge in the book always has its intent.
+        const beside = { wire: objects.wire, kind: 'payment_intent', id: asked.id, body: asked }
         const entry = {
           id,
           reference: asked.reference,
@@ -132,12 +133,14 @@ export function openStripeStore(context: ProviderContext) {
           firstChargeOnly: card.firstChargeOnly ?? false,
         }
         // Nothing here is unique to Stripe but its own ids: the same order may be charged any number of times.
-        const entered = await context.notifyAfter(book.charge(ownKey(id, now, context), entry, true, notice))
+        const entered = await context.notifyAfter(
+          book.charge(ownKey(id, now, context), entry, true, notice, beside),
+        )
         if (entered.outcome === 'duplicate') continue
-        if (card.afterwards === 'disputed' && entered.status === 200) {
-          await context.notifyAfter(book.dispute(id, 'open', undefined, now))
-        }
-        return { intent: asked, payment: JSON.parse(entered.answer) as BookPayment }
+        const payment = JSON.parse(entered.answer) as BookPayment
+        if (card.afterwards !== 'disputed' || entered.status !== 200) return { intent: asked, payment }
+        await context.notifyAfter(book.dispute(id, 'open', undefined, now))
+        return { intent: asked, payment: (await paymentOf(asked)) ?? payment }
       }
     },
 
@@ -159,10 +162,8 @@ export function openStripeStore(context: ProviderContext) {
     },
 
     async method(id: string): Promise<StoredMethod | undefined> {
-      const stored = await objects.get<StoredMethod>('payment_method', id)
-      if (stored) return stored
-      if (!findStripeCard(id)) return undefined
-      // Cards that everybody knows by name belong to nobody.
+      // Cards that everybody knows by name belong to nobody, and are stored nowhere.
+      if (!findStripeCard(id)) return objects.get<StoredMethod>('payment_method', id)
       return { id, card: id, customer: null, isDetached: false, createdAt: new Date(0).toISOString() }
     },
 

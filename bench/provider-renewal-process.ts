@@ -1,0 +1,64 @@
+import { startNotifier } from '../src/app.ts'
+import { runDue } from '../src/billing/due.ts'
+import { seedPlans } from '../src/billing/plans/seed-plans.ts'
+import { movableClock } from '../src/platform/clock.ts'
+import { openPool } from '../src/platform/database/db.ts'
+import { openSandbox } from '../src/sandbox/sandbox.ts'
+import { wires } from '../src/sandbox/wires.ts'
+import { openService } from './open-service.ts'
+
+/**
+ * Like the renewal process, with the provider that its argument names: the sandbox as the service opens it itself, or a
+ * simulator in the same process, on the same database, with a pool of its own.
+ */
+const [name = 'sandbox'] = process.argv.slice(2)
+const wire = wires.find((one) => one.name === name)!
+const keys: Readonly<Record<string, Record<string, string>>> = {
+  stripe: { STRIPE_SECRET_KEY: 'sk_test_bench' },
+  toss: { TOSS_SECRET_KEY: 'test_sk_bench', HINT_SECRET: 'hint-secret-of-the-bench-of-adapters' },
+  portone: {
+    PORTONE_API_SECRET: 'bench',
+    PORTONE_STORE_ID: 'store-bench',
+    PORTONE_CHANNEL_KEY: 'channel-key-bench',
+  },
+}
+const paths: Readonly<Record<string, string>> = {
+  toss: '/api/billing/hints/hint-secret-of-the-bench-of-adapters',
+}
+
+const pool = openPool({ url: process.env['DATABASE_URL']!, max: 20, name: 'simulator', onError: () => {} })
+const clock = await movableClock(pool)
+const open = (webhookUrl: string | undefined) =>
+  openSandbox({
+    pool,
+    clock,
+    wire,
+    keys: ['bench'],
+    webhook: { url: webhookUrl, secrets: () => [process.env['WEBHOOK_SECRETS']!] },
+  })
+if (name !== 'sandbox') {
+  const simulator = await open(undefined)
+  Object.assign(process.env, { PAYMENT_PROVIDER: name, PROVIDER_BASE_URL: simulator.url, ...keys[name] })
+}
+const { app, token, port } = await openService()
+await seedPlans(app.billing)
+const url = `http://127.0.0.1:${port}`
+if (name === 'sandbox') startNotifier(app, url)
+else await open(url + (paths[name] ?? `/api/billing/webhook/${name}`))
+
+process.on('message', async (count: number) => {
+  await app.pool.query(
+    `update billing.subscription
+     set next_billing_at = now() - interval '1 second',
+         anchor = now() - interval '1 second' - (last_k + 1) * interval '1 month'
+     where id in (select id from billing.subscription where id like 'sub_stored_%' and status = 'active' and next_billing_at > now()
+                  order by id limit $1)`,
+    [count],
+  )
+  const startedAt = performance.now()
+  const { renewals } = await runDue(app.billing)
+  const seconds = (performance.now() - startedAt) / 1000
+  if (renewals !== count) throw new Error(`${renewals} of ${count} were renewed`)
+  process.send!(renewals / seconds)
+})
+process.send!({ port, token })
