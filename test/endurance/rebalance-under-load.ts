@@ -33,6 +33,9 @@ const { values } = parseArgs({
   },
 })
 
+const words = Array.from({ length: 20 }, (_, at) => `keyword ${at}`)
+const days = ['2026-01-30', '2026-01-31', '2026-02-01', '2026-02-02']
+
 const nodes = await listNodes(process.env['CITUS_URL'] ?? missing())
 const name = `rebalance_${process.pid}`
 const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-rebalance-'))
@@ -135,9 +138,6 @@ async function shardsPerNode(): Promise<Record<string, number>> {
 }
 
 type Tally = { answers: number; longestMs: number; wrong: string[]; failed: string[] }
-
-const words = Array.from({ length: 20 }, (_, at) => `keyword ${at}`)
-const days = ['2026-01-30', '2026-01-31', '2026-02-01', '2026-02-02']
 
 /** Each lane owns its workspaces and knows what it wrote; so every answer can be told in advance. */
 async function openLoad(app: BatchApp) {
