@@ -164,6 +164,15 @@ describe.runIf(nodes.length > 0)('on a cluster', () => {
     expect((await run(world, 'status')).output).toMatch(/distributed over 2 nodes \(Citus/)
   })
 
+  test('how large a history is, is known although its tables are shells', async () => {
+    const [found] = await world.query<{ spread: number; shell: number; local: number }>(
+      `select batch.heap_bytes('batch.rank_2026_02')::float8 as spread,
+              pg_relation_size('batch.rank_2026_02')::float8 as shell, batch.heap_bytes('batch.run')::float8 as local`,
+    )
+    expect(found).toMatchObject({ shell: 0, local: 0 })
+    expect(found!.spread).toBeGreaterThan(0)
+  })
+
   test('rows of one workspace lie together, and a month made later is spread beside them', async () => {
     await world.query(`select batch.ensure_month('rank', '2027-03-01')`)
     await world.query(`select batch.ensure_month('volume_observation', '2027-03-01')`)

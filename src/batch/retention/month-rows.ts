@@ -17,7 +17,8 @@ export async function listMonthsBefore(pool: pg.Pool, day: Day): Promise<RankMon
   const { rows } = await pool.query<RankMonth>(
     `select * from (
        select c.relname as "table", b.bounds[1]::date::text as "from", b.bounds[2]::date::text as "to",
-              nullif(c.reltuples, -1)::float8 as rows, pg_total_relation_size(c.oid)::float8 as bytes
+              nullif(c.reltuples, -1)::float8 as rows,
+              greatest(pg_total_relation_size(c.oid), batch.heap_bytes(c.oid))::float8 as bytes
        from pg_inherits i
        join pg_class c on c.oid = i.inhrelid
        cross join lateral (
@@ -55,7 +56,7 @@ export async function detachMonth(pool: pg.Pool, table: string, lockTimeoutMs: n
 /** Months that an earlier run took out and did not bring to an end. */
 export async function listLeaving(pool: pg.Pool): Promise<{ table: string; bytes: number }[]> {
   const { rows } = await pool.query<{ table: string; bytes: number }>(
-    `select relname as "table", pg_total_relation_size(oid)::float8 as bytes from pg_class
+    `select relname as "table", greatest(pg_total_relation_size(oid), batch.heap_bytes(oid))::float8 as bytes from pg_class
      where relnamespace = 'batch'::regnamespace and relkind = 'r' and relname like 'rank\\_%\\_leaving'
      order by relname`,
   )

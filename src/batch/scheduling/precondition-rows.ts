@@ -10,7 +10,7 @@ const bytesPerSample = 32 * 1024 * 1024
 /** How many rows the rank history holds, over all workspaces: exact up to about two million, an estimate above. */
 export async function countRanks(db: BatchDb | BatchTx): Promise<RankCounts> {
   const { rows } = await sql<{ bytes: number }>`
-    select coalesce(sum(pg_relation_size(relid)), 0)::float8 as bytes
+    select coalesce(sum(batch.heap_bytes(relid)), 0)::float8 as bytes
     from pg_partition_tree('batch.rank') where isleaf`.execute(db)
   const { bytes } = rows[0]!
   return bytes <= exactUpToBytes ? countIn(db, 1) : countIn(db, bytesPerSample / bytes)

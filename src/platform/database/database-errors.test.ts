@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { explainConnecting } from './database-errors.ts'
+import { explainConnecting, troubleOf } from './database-errors.ts'
 
 const url = 'postgres://role:password@db.example:6432/rankledger?sslmode=verify-full'
 const given = `${url}&sslrootcert=/etc/ca.crt`
@@ -23,4 +23,10 @@ test('a server without TLS is told apart from one that is away', () => {
   const error = new Error('The server does not support SSL connections')
   const { message } = explainConnecting(error, { setting: 'DATABASE_URL', url, timeoutMs: 5000 })
   expect(message).toContain('take sslmode out of DATABASE_URL')
+})
+
+test('a table that cannot be made while shards move is trouble that goes by; any other fault of that code is ours', () => {
+  const say = (message: string) => troubleOf(Object.assign(new Error(message), { code: 'XX000' }))
+  expect(say('could not acquire the lock required to colocate distributed table batch.rank')).toBe('too_slow')
+  expect(say('cache lookup failed for relation 1')).toBeUndefined()
 })

@@ -54,6 +54,7 @@ export function troubleOf(error: unknown): DatabaseTrouble | undefined {
   const known = troubleOfState[codeOf(error) ?? '']
   if (known) return known
   if (isStalePlan(error)) return 'prepared_statements_lost'
+  if (isShardMoving(error)) return 'too_slow'
   if (error.message === 'Query read timeout') return 'unreachable'
   return /^(Connection terminated|timeout (exceeded )?when trying to connect|timeout expired|Client (has encountered a connection error|was closed))/.test(
     error.message,
@@ -84,6 +85,11 @@ export function isStaleConnection(error: unknown): boolean {
 /** A column was added or changed under a statement that is prepared already. */
 function isStalePlan(error: Error): boolean {
   return codeOf(error) === '0A000' && error.message.startsWith('cached plan must not change')
+}
+
+/** Citus makes no table beside shards that are under way to another node, and says so at once. It goes by. */
+function isShardMoving(error: Error): boolean {
+  return codeOf(error) === 'XX000' && error.message.startsWith('could not acquire the lock required to')
 }
 
 function codeOf(error: Error): string | undefined {
