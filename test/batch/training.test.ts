@@ -101,8 +101,11 @@ describe('a first model', { timeout: 120_000 }, () => {
       auc_rise_fall: expect.any(Number),
       calibration_error: expect.any(Number),
       reliability: expect.any(Array),
+      confusion: expect.any(Array),
       ranked: { examples: expect.any(Number), log_loss: expect.any(Number) },
     })
+    const confused = holdout.confusion.flat().reduce((sum: number, count: number) => sum + count, 0)
+    expect(confused).toBe(holdout.examples)
     const counted = holdout.reliability.reduce(
       (sum: number, { examples }: { examples: number }) => sum + examples,
       0,
