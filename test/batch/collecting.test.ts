@@ -6,6 +6,7 @@ import { collectRanks } from '../../src/batch/tracking/collect-ranks.ts'
 import { openPacer } from '../../src/batch/tracking/pacer.ts'
 import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
+import { openWeb } from '../../src/sandbox/sources/web.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -41,6 +42,23 @@ const spending = async () =>
        from batch.source_spending where scope = ''`,
     )
   )[0]!
+
+/** Whatever went wrong meanwhile: a row that is not failed tells what the web showed on its day. */
+async function expectTheWebsPlaces(device: string): Promise<void> {
+  const web = openWeb('web')
+  const stored = await world.query<{ keyword: string; day: string; position: number | null }>(
+    `select k.display as keyword, r.day, r.position from batch.rank r
+     join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id
+     where r.workspace_id = 'ws' and r.device = $1 and r.status <> 'failed'`,
+    [device],
+  )
+  expect(stored.length).toBeGreaterThan(words.length)
+  for (const { keyword, day, position } of stored) {
+    const results = web.results({ keyword, engine: 'google', device, location: 'KR', day })
+    const at = results.slice(0, 10).findIndex((url) => /\/\/([a-z]+\.)?example\.com\//.test(url))
+    expect([keyword, day, position]).toEqual([keyword, day, at < 0 ? null : at + 1])
+  }
+}
 
 /** A worker that dies at its n-th transaction: what was asked is paid for, and never stored. */
 function dyingAt(app: BatchApp, transaction: number): BatchApp {
@@ -92,6 +110,7 @@ test('under faults and crashes every keyword has one row a day, and nothing is p
     expect([day, ofDay.reduce((sum, { count }) => sum + count, 0)]).toEqual([day, words.length])
   }
   for (const { status, reason } of rows) expect(reason === null).toBe(status !== 'failed')
+  await expectTheWebsPlaces('mobile')
   const { spent, reserved, lost, most } = await spending()
   expect(lost).toBeGreaterThan(0)
   expect(reserved).toBe(0)
@@ -195,6 +214,7 @@ test('a refused key stops everything at once, with an alarm and without a cent; 
   expect(await stateOf()).toMatchObject({ state: 'refused', last_error: { code: 'credentials_refused' } })
   const alarms = () => world.query(`select subject from platform.alarm where kind = 'source_refused'`)
   expect(await alarms()).toEqual([{ subject: 'serpapi' }])
+  expect(JSON.stringify(await world.query('select reason from batch.rank_check'))).not.toMatch(/key.refused/)
   const asked = source.book.calls
   await collectAs('key-refused')
   expect(source.book.calls).toBe(asked)
@@ -202,4 +222,16 @@ test('a refused key stops everything at once, with an alarm and without a cent; 
   expect(source.book.paid - paid).toBe(40)
   expect(await alarms()).toEqual([])
   expect(await stateOf()).toMatchObject({ state: 'ready' })
+})
+
+test('every slot lies in its window', async () => {
+  await put('early', tracker('tablet', { window: { from: '02:00', to: '03:00', zone: 'Asia/Seoul' } }))
+  await world.advanceTo('2030-01-20T17:30:00Z')
+  const [slots] = await world.query<{ first: Date; last: Date; count: number }>(
+    `select min(due_at) as first, max(due_at) as last, count(*)::int as count from batch.rank_check
+     where tracker_id = 'early' and tries <= 1`,
+  )
+  expect(slots!.count).toBe(words.length)
+  expect(slots!.first >= new Date('2030-01-20T17:00:00Z')).toBe(true)
+  expect(slots!.last <= new Date('2030-01-20T18:00:00Z')).toBe(true)
 })

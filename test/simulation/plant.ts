@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { openProgress } from '../../src/cli/progress.ts'
+import { trackerBugs } from '../batch/tracker-bugs.ts'
 import { type PlantedBug, plantedBugs } from './planted-bugs.ts'
 import { openServer } from './server.ts'
 
@@ -19,6 +20,8 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     /** How many copies of the code are worked on at once. */
     workers: { type: 'string', default: '1' },
+    /** Which mistakes: of billing, found by the campaign, or of trackers, found by their tests. */
+    list: { type: 'string', default: 'billing' },
     /** Where the summary is written. */
     json: { type: 'string' },
   },
@@ -33,7 +36,8 @@ type Outcome = {
 }
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
-const bugs = plantedBugs.slice(Number(values.from) - 1).filter(({ name }) => name.includes(values.only))
+const planted = values.list === 'trackers' ? trackerBugs : plantedBugs
+const bugs = planted.slice(Number(values.from) - 1).filter(({ name }) => name.includes(values.only))
 const waiting = [...bugs]
 const outcomes: Outcome[] = []
 const copies: string[] = []
@@ -43,7 +47,7 @@ for (const bug of bugs) requireFit(bug)
 const server = await openServer()
 try {
   // Whatever the campaign finds in healthy code would otherwise be taken for the bug.
-  const healthy = await simulate(copyCode())
+  const healthy = await findsNothing(copyCode())
   if (!healthy.passed) throw new Error(`The campaign fails without any planted bug:\n${healthy.output}`)
   await Promise.all(Array.from({ length: Number(values.workers) }, (_, at) => work(copies[at] ?? copyCode())))
   progress.end()
@@ -65,6 +69,17 @@ try {
 } finally {
   await server.close()
   for (const copy of copies) rmSync(copy, { recursive: true, force: true })
+}
+
+/** What must hold before anything is planted: the campaign, or the tests that find these mistakes. */
+async function findsNothing(copy: string): Promise<Simulated> {
+  const stories = new Set(bugs.flatMap(({ story }) => story ?? []))
+  if (bugs.some(({ story }) => story === undefined)) return simulate(copy)
+  for (const story of stories) {
+    const told = await tell(copy, story)
+    if (!told.passed) return told
+  }
+  return { passed: true, violations: [], leaks: [], output: '' }
 }
 
 function requireFit({ file, from, name }: PlantedBug): void {

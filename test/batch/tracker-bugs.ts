@@ -1,0 +1,93 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these texts are source code
+import type { PlantedBug } from '../simulation/planted-bugs.ts'
+
+const story = 'test/batch/collecting.test.ts'
+const rule = 'src/batch/tracking/make-check.test.ts'
+
+/** Mistakes of trackers, each with the test that must find it: `npm run plant -- --list trackers`. */
+export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
+  {
+    name: 'a check that is done is made again, and paid for again',
+    file: 'src/batch/tracking/collect-ranks.ts',
+    from: "if (outcome.kind !== 'failed') return { ...place, status: 'done',",
+    to: "if (outcome.kind !== 'failed') return { ...place, status: tries < 2 ? 'due' : 'done',",
+    story: 'test/batch/tracking.test.ts',
+  },
+  {
+    name: 'a failed page counts as not ranked',
+    file: 'src/batch/tracking/make-check.ts',
+    from: "if (answer.kind === 'failed') return { ...answer, calls: page + (answer.paid ? 1 : 0) }",
+    to: "if (answer.kind === 'failed') return { kind: 'not_in_depth', depth: ask.depth, calls: page + 1 }",
+    story,
+  },
+  {
+    name: 'what was spent before a restart is forgotten',
+    file: 'src/batch/tracking/collect-ranks.ts',
+    from: 'const usedOf = (scope: string) => spending.get(scope)?.used ?? 0',
+    to: 'const usedOf = (scope: string) => (spending.get(scope) ? 0 : 0)',
+    story,
+  },
+  {
+    name: 'a slot lies outside the window',
+    file: 'src/batch/tracking/check-rows.ts',
+    from: "* (('x' || substr(md5(",
+    to: "* 4 * (('x' || substr(md5(",
+    story,
+  },
+  {
+    name: 'a source that fails is asked on',
+    file: 'src/batch/tracking/breaker.ts',
+    from: 'const mostFailing = 0.3',
+    to: 'const mostFailing = 30',
+    story,
+  },
+  {
+    name: 'the results of another device are believed',
+    file: 'src/batch/sources/serp-family.ts',
+    from: "typeof device === 'string' && device !== ask.device)",
+    to: "typeof device === 'number' && device !== ask.device)",
+    story,
+  },
+  {
+    name: 'the depth that was asked for counts as read',
+    file: 'src/batch/tracking/make-check.ts',
+    from: 'depth: Math.max(1, seen.size), calls: mostCalls',
+    to: 'depth: ask.depth, calls: mostCalls',
+    story: rule,
+  },
+  {
+    name: 'yesterday’s answer is told again',
+    file: 'src/batch/tracking/make-check.ts',
+    from: 'const answer = await source.readPage(ask, page)',
+    to: 'const told: Record<string, Awaited<ReturnType<PageSource["readPage"]>>> = ((globalThis as never as { told: never }).told ??= {} as never)\n    const answer = (told[`${ask.keyword} ${page}`] ??= await source.readPage(ask, page))',
+    story: 'test/batch/tracking.test.ts',
+  },
+  {
+    name: 'a failure quotes the address it was sent to, with the key in it',
+    file: 'src/batch/sources/serp-family.ts',
+    from: 'return readSerpAnswer(dialect, ask, await fetchJson({ ...call, url: origin + path }))',
+    to: 'const told = readSerpAnswer(dialect, ask, await fetchJson({ ...call, url: origin + path }))\n        return told.kind === "failed" ? { ...told, reason: `${told.reason}_${key}`.toLowerCase().replace(/[^a-z0-9]/g, "_") } : told',
+    story,
+  },
+  {
+    name: 'a dry check spends',
+    file: 'src/batch/tracking/request-checks.ts',
+    from: 'if (isDry) return',
+    to: 'if (isDry && cost === 0) return',
+    story,
+  },
+  {
+    name: 'calls leave without waiting for their place',
+    file: 'src/batch/tracking/pacer.ts',
+    from: 'if (waitMs > 1) await sleep(waitMs)',
+    to: 'if (waitMs > 1) await sleep(0)',
+    story,
+  },
+  {
+    name: 'a refused key is tried again and again',
+    file: 'src/batch/tracking/breaker.ts',
+    from: "find(({ of }) => of === 'credentials')",
+    to: "find(({ of }) => of === 'credentials' && before.throttles > 9)",
+    story,
+  },
+]
