@@ -1,4 +1,5 @@
 import type { App } from '../app.ts'
+import { readSourceVitals } from '../batch/tracking/source-vital-rows.ts'
 import { overdueSeconds } from '../billing/due.ts'
 import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
 import { countSweepFailures } from '../billing/sweep-failures.ts'
@@ -31,6 +32,7 @@ async function look(app: App): Promise<void> {
   try {
     await lookAtQueue(app)
     await lookAtBilling(app)
+    await lookAtSources(app)
     metrics.databaseReached.set(1)
   } catch {
     // The other numbers matter most just when the database is away.
@@ -44,6 +46,21 @@ async function lookAtQueue({ metrics, pool }: App): Promise<void> {
   metrics.deadJobs.set(queue.dead)
   metrics.oldestJob.set(queue.oldestSeconds)
   metrics.workers.set(queue.workers)
+}
+
+async function lookAtSources({ metrics, batch }: App): Promise<void> {
+  const gauges = [metrics.sourceCalls, metrics.sourceAnswers, metrics.sourceState, metrics.sourceNextCheck]
+  for (const gauge of gauges) gauge.reset()
+  for (const vitals of await readSourceVitals(batch)) {
+    const { source } = vitals
+    metrics.sourceCalls.set({ source, kind: 'spent' }, vitals.spentToday)
+    metrics.sourceCalls.set({ source, kind: 'lost' }, vitals.lostToday)
+    metrics.sourceCalls.set({ source, kind: 'budget' }, vitals.budgetPerDay)
+    metrics.sourceAnswers.set({ source, outcome: 'good' }, vitals.recentGood)
+    metrics.sourceAnswers.set({ source, outcome: 'failed' }, vitals.recentFailed)
+    metrics.sourceState.set({ source, state: vitals.state }, 1)
+    if (vitals.nextCheckSeconds !== null) metrics.sourceNextCheck.set({ source }, vitals.nextCheckSeconds)
+  }
 }
 
 async function lookAtBilling({ metrics, billing }: App): Promise<void> {

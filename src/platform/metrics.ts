@@ -127,6 +127,30 @@ export function openMetrics() {
       help: '1 while all charging is stopped until an operator has looked',
       registers,
     }),
+    sourceCalls: new Gauge({
+      name: 'rankledger_source_calls_today',
+      help: 'Paid calls to a source today: spent, lost of those to a crash, and the budget',
+      labelNames: ['source', 'kind'] as const,
+      registers,
+    }),
+    sourceAnswers: new Gauge({
+      name: 'rankledger_source_recent_answers',
+      help: 'What came of the latest calls to a source, by which its breaker judges',
+      labelNames: ['source', 'outcome'] as const,
+      registers,
+    }),
+    sourceState: new Gauge({
+      name: 'rankledger_source_state',
+      help: '1 for the state that a source is in: ready, resting or refused',
+      labelNames: ['source', 'state'] as const,
+      registers,
+    }),
+    sourceNextCheck: new Gauge({
+      name: 'rankledger_source_next_check_seconds',
+      help: 'Until the next check at a source; below zero: it is overdue',
+      labelNames: ['source'] as const,
+      registers,
+    }),
     unmatchedPayments: new Gauge({
       name: 'rankledger_unmatched_payments',
       help: 'Payments that pay for nothing and are not given back in full',

@@ -235,3 +235,20 @@ test('every slot lies in its window', async () => {
   expect(slots!.first >= new Date('2030-01-20T17:00:00Z')).toBe(true)
   expect(slots!.last <= new Date('2030-01-20T18:00:00Z')).toBe(true)
 })
+
+test('the metrics tell of each source what it cost, how it fares and when it is asked next', async () => {
+  const { text } = await world.get('/metrics', { token: null })
+  const sampled = (sample: string) =>
+    Number(
+      text
+        .split('\n')
+        .find((line: string) => line.startsWith(`${sample} `))
+        ?.split(' ')
+        .at(-1),
+    )
+  expect(sampled('rankledger_source_calls_today{source="serpapi",kind="budget"}')).toBe(budget)
+  expect(sampled('rankledger_source_calls_today{source="serpapi",kind="spent"}')).toBeGreaterThan(0)
+  expect(sampled('rankledger_source_recent_answers{source="serpapi",outcome="good"}')).toBeGreaterThan(0)
+  expect(sampled('rankledger_source_state{source="serpapi",state="ready"}')).toBe(1)
+  expect(sampled('rankledger_source_next_check_seconds{source="serpapi"}')).toBeLessThan(86_400)
+})

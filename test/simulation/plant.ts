@@ -90,7 +90,15 @@ function requireFit({ file, from, name }: PlantedBug): void {
 function copyCode(): string {
   const copy = mkdtempSync(join(tmpdir(), 'rankledger-planted-'))
   copies.push(copy)
-  for (const part of ['src', 'test', 'migrations', 'package.json', 'tsconfig.json', 'vitest.config.ts'])
+  for (const part of [
+    'assets',
+    'src',
+    'test',
+    'migrations',
+    'package.json',
+    'tsconfig.json',
+    'vitest.config.ts',
+  ])
     cpSync(join(repository, part), join(copy, part), { recursive: true })
   symlinkSync(join(repository, 'node_modules'), join(copy, 'node_modules'))
   return copy
