@@ -2,9 +2,10 @@ import { examplesOf } from '../src/batch/dataset/features.ts'
 import { readHistory } from '../src/batch/dataset/history-rows.ts'
 import { openDb, openPool } from '../src/platform/database/db.ts'
 import type { BenchResult } from './result.ts'
+import { sized } from './size.ts'
 import { openStage } from './stage.ts'
 
-const KEYWORDS = 5_000
+const KEYWORDS = sized(5_000, 200)
 const DAYS = 300
 const MOST_SECONDS = 18
 

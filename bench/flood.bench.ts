@@ -5,12 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { LoadOrder } from './load-process.ts'
 import type { BenchResult } from './result.ts'
+import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
 
-const workspaces = 400
+const workspaces = sized(400, 40)
 const histories = 20
 const invoices = 2_000
-const seconds = 20
+const seconds = sized(20, 3)
 
 /**
  * What others feel while one token asks for the most it may, of everything at once: a thousand ranks in 2 MB, the

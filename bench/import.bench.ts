@@ -29,7 +29,12 @@ export async function bench(): Promise<BenchResult[]> {
     })
     const peak = Math.max(...peaks)
     return [
-      { promise: 'importing 1,000,000 ranks', unit: 'rows/s', ...measured, goal: 'ratio >= 0.5' },
+      {
+        promise: `importing ${(keywords * days).toLocaleString('en')} ranks`,
+        unit: 'rows/s',
+        ...measured,
+        goal: 'ratio >= 0.65',
+      },
       {
         promise: 'memory of that import',
         unit: 'MB',

@@ -3,9 +3,10 @@ import { createWriteStream } from 'node:fs'
 import { join } from 'node:path'
 import { finished } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
+import { sized } from './size.ts'
 import type { Stage } from './stage.ts'
 
-export const keywords = 20_000
+export const keywords = sized(20_000, 1_000)
 export const days = 50
 
 export const dayAt = (day: number) => new Date(Date.UTC(2026, 8, 1 + day)).toISOString().slice(0, 10)

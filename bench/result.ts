@@ -1,3 +1,5 @@
+import { sized } from './size.ts'
+
 /** One measured promise: what we cost, what the floor costs, and the goal we hold ourselves to. */
 export type BenchResult = {
   readonly promise: string
@@ -21,7 +23,8 @@ export async function interleave(options: {
 }): Promise<Interleaved> {
   const ours: number[] = []
   const floor: number[] = []
-  for (let round = 0; round < options.rounds; round++) {
+  const rounds = sized(options.rounds, 2)
+  for (let round = 0; round < rounds; round++) {
     // Who goes first changes with each round: the second finds warmer caches.
     if (round % 2 === 0) ours.push(await options.ours())
     floor.push(await options.floor())

@@ -5,10 +5,10 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { BenchResult } from './result.ts'
 
-/** Measures every promise beside its floor: `npm run bench [-- NAME …] [--json]`. */
+/** Measures every promise beside its floor: `npm run bench [-- NAME …] [--small] [--json]`. */
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const { values, positionals } = parseArgs({
-  options: { json: { type: 'boolean', default: false } },
+  options: { json: { type: 'boolean', default: false }, small: { type: 'boolean', default: false } },
   allowPositionals: true,
 })
 const all = readdirSync(folder)
@@ -20,6 +20,7 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 
+if (values.small) process.env['BENCH_SMALL'] = '1'
 const results: BenchResult[] = []
 for (const name of all.filter((one) => positionals.length === 0 || positionals.includes(one))) {
   if (!values.json) process.stderr.write(`measuring ${name} …\n`)
@@ -28,7 +29,8 @@ for (const name of all.filter((one) => positionals.length === 0 || positionals.i
 }
 
 const report = { commit: commit(), node: process.version, cpus: cpus().length, results }
-if (positionals.length === 0) {
+// What is kept is a run of everything at its full size.
+if (positionals.length === 0 && !values.small) {
   mkdirSync(`${folder}results`, { recursive: true })
   writeFileSync(`${folder}results/latest.json`, `${JSON.stringify(report, null, 2)}\n`)
 }

@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { addMovingRanks } from './moving-ranks.ts'
 import type { BenchResult } from './result.ts'
+import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
 
-const KEYWORDS = Number(process.env['BENCH_KEYWORDS'] ?? 1_000_000)
+const KEYWORDS = Number(process.env['BENCH_KEYWORDS'] ?? sized(1_000_000, 2_000))
 const DAYS = 3
 const MOST_MEGABYTES = 500
 const MOST_MS = 100

@@ -13,8 +13,9 @@ import { trainBooster } from '../test/batch/train-booster.ts'
 import { readFixture } from '../test/fixtures/rank-classifier/read.ts'
 import { simulateHistory } from '../tools/simulate-history.ts'
 import type { BenchResult } from './result.ts'
+import { sized } from './size.ts'
 
-const ROWS = 75_000
+const ROWS = sized(75_000, 5_000)
 const SCIKIT: BoosterSettings = {
   rounds: 100,
   learningRate: 0.1,
@@ -27,7 +28,7 @@ const SCIKIT: BoosterSettings = {
 const MOST_BOOSTER_SECONDS = 4
 const LEAST_ROWS_PER_SECOND = 50_000
 /** 5,000 keywords on 200 days: a million checks, of which some fail. */
-const LADDER = { keywords: 5_000, days: 200, seed: 1 }
+const LADDER = { keywords: sized(5_000, 200), days: 200, seed: 1 }
 const MOST_LADDER_CPU_SECONDS = 100
 const MOST_LADDER_SECONDS = 60
 const MOST_LADDER_MEGABYTES = 600

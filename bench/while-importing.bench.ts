@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startImport, writeRanks } from './ranks-to-import.ts'
 import { type BenchResult, interleave } from './result.ts'
+import { sized } from './size.ts'
 import { openStage } from './stage.ts'
 
 /** How quickly volumes are answered while a million ranks are imported, against the same at rest. */
@@ -22,7 +23,7 @@ export async function bench(): Promise<BenchResult[]> {
       const { perSecond } = await stage.load({
         port,
         connections: 32,
-        seconds: 3,
+        seconds: sized(3, 1),
         method: 'GET',
         path: '/api/batch/volumes/keyword%201?workspace_id=ws_{n}',
         spread: 20_000,

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { addMovingRanks } from './moving-ranks.ts'
 import { type BenchResult, median } from './result.ts'
+import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
 
-const SECONDS = 3
+const SECONDS = sized(3, 1)
 const ROUNDS = 4
 /** At this pace the API is far from its limit, so that an answer that comes late was made to wait. */
 const GENTLE = { connections: 8, pauseMs: 20 }

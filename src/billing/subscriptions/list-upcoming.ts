@@ -38,17 +38,24 @@ export async function listUpcoming(
     for (const charge of projected(one, firstPeriod(one, now, after, app.terms.catchUpPeriods))) {
       if (charge.at > filter.until || soonest.isPast(charge.at)) break
       soonest.add(charge)
+      // Working a period out costs more than all the rest; the next one need not be if it comes too late anyway.
+      if (soonest.isPast(new Date(charge.at.getTime() + shortestMs(intervalOf(one))))) break
     }
   }
   for (const retry of await listRetries(app.db, filter, after, limit + 1)) soonest.add(retry)
-  for await (const one of readRunning(app.db, filter, { after })) {
+  for await (const one of readRunning(app.db, filter, { after }, Math.max(limit + 1, 50))) {
     // They come by their next charge, so that none of those that follow can be sooner.
     if (soonest.isPast(one.next_billing_at)) break
     tell(one)
   }
   // What was told on an earlier page comes again only after its interval, so that few of those are read, or none.
   for (const interval of after ? await listIntervals(app.db, filter) : []) {
-    for await (const one of readRunning(app.db, filter, { before: after!, interval })) {
+    for await (const one of readRunning(
+      app.db,
+      filter,
+      { before: after!, interval },
+      Math.max(limit + 1, 50),
+    )) {
       if (soonest.isPast(new Date(one.next_billing_at.getTime() + shortestMs(interval)))) break
       tell(one)
     }
@@ -101,8 +108,6 @@ type Running = {
   next_billing_at: Date
 }
 
-const batch = 200
-
 type Stretch = { after?: Place | undefined } | { before: Place; interval: Interval }
 
 /** By their next charge, some at a time, with room for other requests in between. */
@@ -110,6 +115,7 @@ async function* readRunning(
   db: BillingDb,
   { accountId, until }: UpcomingFilter,
   stretch: Stretch,
+  batch: number,
 ): AsyncGenerator<Running> {
   let from = 'after' in stretch ? stretch.after : undefined
   for (;;) {

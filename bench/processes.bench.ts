@@ -1,0 +1,129 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { BenchResult } from './result.ts'
+import { sized } from './size.ts'
+import { openStage, type Stage } from './stage.ts'
+import { storeSubscriptions } from './stored-subscriptions.ts'
+
+const processes = [1, 2, 4] as const
+
+/** One, two and four processes of `serve` and of `work` on one PostgreSQL: what they do together, and nothing twice. */
+export async function bench(): Promise<BenchResult[]> {
+  return [...(await lookups()), ...(await renewals())]
+}
+
+async function lookups(): Promise<BenchResult[]> {
+  const stage = await openStage()
+  try {
+    await stage.db.query(`
+      insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
+      select 'shoes', 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
+      from generate_series('2025-11-01'::date, '2026-10-01', '1 month') m`)
+    const rates: number[] = []
+    const apis = []
+    for (const count of processes) {
+      while (apis.length < count) apis.push(await stage.start('./api-process.ts'))
+      const reports = await stage.loadAll(
+        apis.map((api) => ({
+          port: api.port,
+          connections: 64 / count,
+          seconds: sized(10, 1),
+          method: 'GET',
+          path: '/api/batch/volumes/shoes?workspace_id=ws_{n}',
+          spread: 20_000,
+          token: api.token!,
+        })),
+      )
+      const refused = reports.flatMap(({ statuses }) => Object.keys(statuses)).filter((one) => one !== '200')
+      if (refused.length > 0) throw new Error(`Not all were answered: ${refused.join()}`)
+      rates.push(reports.reduce((sum, { perSecond }) => sum + perSecond, 0))
+    }
+    return compared('lookups by', 'serve', 'requests/s', rates)
+  } finally {
+    await stage.close()
+  }
+}
+
+async function renewals(): Promise<BenchResult[]> {
+  const each = sized(4_000, 200)
+  const stage = await openStage()
+  try {
+    const api = await stage.start('./renewal-process.ts')
+    await storeSubscriptions(stage, api, each * processes.length)
+    const rates: number[] = []
+    for (const [at, count] of processes.entries()) {
+      const workers = Array.from({ length: count }, () => startWork(stage))
+      try {
+        await until(
+          stage,
+          `select count(*) >= ${count} as done from platform.worker where beat_at > now() - interval '5 seconds'`,
+        )
+        await stage.db.query(
+          `update billing.subscription
+           set next_billing_at = now() - interval '1 second', anchor = now() - interval '1 second' - (last_k + 1) * interval '1 month'
+           where id like 'sub_stored_%' and right(id, 8)::int between $1 and $2`,
+          [at * each + 1, (at + 1) * each],
+        )
+        const startedAt = performance.now()
+        await until(
+          stage,
+          `select count(*) = ${(at + 1) * each} as done from billing.invoice where status = 'paid' and account_id like 'stored_%'`,
+        )
+        rates.push(each / ((performance.now() - startedAt) / 1000))
+      } finally {
+        for (const worker of workers) await stop(worker)
+      }
+    }
+    await requireNothingTwice(stage, each * processes.length)
+    return compared('renewals by', 'work', 'renewals/s', rates)
+  } finally {
+    await stage.close()
+  }
+}
+
+function startWork(stage: Stage): ChildProcess {
+  const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+  return spawn(process.execPath, [main, 'work'], {
+    env: { PATH: process.env['PATH'] ?? '', ...stage.environment },
+    stdio: 'ignore',
+  })
+}
+
+async function stop(worker: ChildProcess): Promise<void> {
+  if (worker.exitCode !== null) throw new Error('a worker ended by itself')
+  worker.kill('SIGTERM')
+  await once(worker, 'exit')
+}
+
+async function until(stage: Stage, question: string): Promise<void> {
+  for (let tries = 0; tries < 60_000; tries++) {
+    if ((await stage.db.query(question)).rows[0].done) return
+    await sleep(20)
+  }
+  throw new Error(`It never came to: ${question}`)
+}
+
+/** Each subscription was charged once, by our book and by the provider's. */
+async function requireNothingTwice(stage: Stage, expected: number): Promise<void> {
+  const { rows } = await stage.db.query(
+    `select (select count(*) from billing.period where subscription_id like 'sub_stored_%')::int as periods,
+       (select count(*) from billing.payment where account_id like 'stored_%')::int as payments,
+       (select count(*) from sandbox.payment where account_id like 'stored_%')::int as at_provider`,
+  )
+  const found = rows[0] as Record<string, number>
+  if (Object.values(found).some((count) => count !== expected))
+    throw new Error(`${expected} were due, and there are ${JSON.stringify(found)}`)
+}
+
+function compared(what: string, command: string, unit: string, rates: readonly number[]): BenchResult[] {
+  return processes.map((count, at) => ({
+    promise: `${what} ${count} ${command}`,
+    unit,
+    ours: rates[at]!,
+    floor: rates[0]!,
+    ratio: rates[at]! / rates[0]!,
+    goal: 'work shared, nothing twice',
+  }))
+}
