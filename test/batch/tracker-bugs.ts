@@ -39,7 +39,7 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     file: 'src/batch/tracking/breaker.ts',
     from: 'const mostFailing = 0.3',
     to: 'const mostFailing = 30',
-    story,
+    story: 'src/batch/tracking/breaker.test.ts',
   },
   {
     name: 'the results of another device are believed',
