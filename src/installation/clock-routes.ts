@@ -45,11 +45,14 @@ export function clockRoutes(http: Http, app: App): void {
   )
 
   const Done = success(
-    Type.Object({
-      now: Type.String(),
-      done: Type.Record(Type.String(), Type.Integer()),
-      unsettled: Type.Integer(),
-    }),
+    Type.Object(
+      {
+        now: Type.String(),
+        done: Type.Record(Type.String(), Type.Integer()),
+        unsettled: Type.Integer(),
+      },
+      { title: 'ClockMoved' },
+    ),
   )
   http.post(
     '/api/sandbox/clock',

@@ -24,6 +24,8 @@ const Payment = Type.Object(
   { title: 'ProviderPayment' },
 )
 
+const FaultsView = Type.Object({ faults: Faults }, { title: 'FaultsInForce' })
+
 type ProviderPayment = { created_at: string } & Record<string, unknown>
 
 const refuse = refusalsOf({
@@ -95,7 +97,7 @@ export function sandboxRoutes(
         summary: 'How the sandbox provider misbehaves now',
         tags: ['sandbox'],
         errors: refuse.may('provider_unavailable'),
-        response: { 200: success(Type.Object({ faults: Faults })) },
+        response: { 200: success(FaultsView) },
       },
     },
     async () => envelope({ faults: await ask<Faults>('GET', '/__sandbox/faults') }),
@@ -111,7 +113,7 @@ export function sandboxRoutes(
         tags: ['sandbox'],
         body: Faults,
         errors: refuse.may('provider_unavailable'),
-        response: { 200: success(Type.Object({ faults: Faults })) },
+        response: { 200: success(FaultsView) },
       },
     },
     async (request) => envelope({ faults: await ask<Faults>('POST', '/__sandbox/faults', request.body) }),

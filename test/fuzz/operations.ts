@@ -56,7 +56,7 @@ export type Document = {
             readonly parameters?: readonly (Field & { schema: Schema })[]
             readonly requestBody?: { readonly content: Readonly<Record<string, { schema: Schema }>> }
             readonly security?: readonly unknown[]
-            readonly 'x-scope'?: string
+            readonly description?: string
             readonly responses: Readonly<
               Record<string, { readonly content?: Readonly<Record<string, { schema: Schema }>> }>
             >
@@ -88,7 +88,7 @@ export function operationsOf(document: Document): Operation[] {
         body,
         takes: body === undefined ? () => true : checkOf(body),
         secured: isSecured(operation),
-        scope: operation['x-scope'],
+        scope: /Needs `([a-z:]+)`\.$/.exec(operation.description ?? '')?.[1],
         answers: new Map(
           Object.entries(operation.responses).map(([status, { content }]) => [status, contentOf(content)]),
         ),

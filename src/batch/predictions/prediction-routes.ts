@@ -33,6 +33,7 @@ const predictionFields = {
   probabilities: Type.Object({ rise: Type.Number(), hold: Type.Number(), fall: Type.Number() }),
   predicted: Type.Enum([...classes]),
   moved_by: Type.Array(Type.Object({ feature: Type.String(), contribution: Type.Number() }), {
+    title: 'MovedBy',
     description:
       'The features that moved it most, the strongest first; a positive contribution speaks for what was predicted',
   }),

@@ -12,7 +12,11 @@ import { workspaceOf } from '../workspace.ts'
 import { listMovements, listShares, type MovementPlace } from './movement-rows.ts'
 import { isSeriesName } from './rank.ts'
 
-const Day = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\d$', description: 'A day such as 2026-11-14' })
+const Day = Type.String({
+  title: 'Day',
+  pattern: '^\\d{4}-\\d\\d-\\d\\d$',
+  description: 'A day such as 2026-11-14',
+})
 const series = { engine: Type.String(), device: Type.String(), location: Type.String() }
 
 export function movementRoutes(http: Http, app: BatchApp): void {

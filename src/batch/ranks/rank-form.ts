@@ -11,7 +11,11 @@ const Series = (description: string) =>
 export const RankForm = Type.Object(
   {
     keyword: Type.String(),
-    day: Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\d$', description: 'A day such as 2026-11-14' }),
+    day: Type.String({
+      title: 'Day',
+      pattern: '^\\d{4}-\\d\\d-\\d\\d$',
+      description: 'A day such as 2026-11-14',
+    }),
     status: Type.Enum([...rankStatuses]),
     position: Type.Optional(
       Type.Number({ description: 'With `ranked`, and only then: 1 to `searched_depth`' }),

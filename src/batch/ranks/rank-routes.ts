@@ -13,7 +13,11 @@ import { rankStatuses } from './rank.ts'
 import { RankForm } from './rank-form.ts'
 import { recordRanks } from './record-ranks.ts'
 
-const Day = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\d$', description: 'A day such as 2026-11-14' })
+const Day = Type.String({
+  title: 'Day',
+  pattern: '^\\d{4}-\\d\\d-\\d\\d$',
+  description: 'A day such as 2026-11-14',
+})
 
 const Recorded = Type.Object({
   inserted: Type.Integer(),

@@ -32,12 +32,15 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
               run_id: Type.String(),
               task: Type.Enum([...runTasks]),
               status: Type.Literal('queued'),
-              preconditions: Type.Object({
-                rank_rows: Type.Integer(),
-                rank_rows_required: Type.Integer(),
-                usable_rows: Type.Integer(),
-                days: Type.Integer(),
-              }),
+              preconditions: Type.Object(
+                {
+                  rank_rows: Type.Integer(),
+                  rank_rows_required: Type.Integer(),
+                  usable_rows: Type.Integer(),
+                  days: Type.Integer(),
+                },
+                { title: 'Preconditions' },
+              ),
             }),
           ),
         },

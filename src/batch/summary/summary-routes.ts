@@ -21,12 +21,15 @@ const SummaryView = Type.Object({
     description: `The first ${mostWorkspaces} by name, or the token's own`,
   }),
   keywords: Type.Integer({ description: 'Counted up to a million' }),
-  preconditions: Type.Object({
-    rank_rows: Type.Integer(),
-    rank_rows_required: Type.Integer(),
-    usable_rows: Type.Integer(),
-    days: Type.Integer(),
-  }),
+  preconditions: Type.Object(
+    {
+      rank_rows: Type.Integer(),
+      rank_rows_required: Type.Integer(),
+      usable_rows: Type.Integer(),
+      days: Type.Integer(),
+    },
+    { title: 'Preconditions' },
+  ),
   last_runs: Type.Array(RunBody, { description: 'The newest run of each task' }),
   active_model: Type.Union([ModelBody, Type.Null()]),
 })

@@ -209,11 +209,14 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
   )
 
   const Requested = success(
-    Type.Object({
-      run_id: nullable(Type.String()),
-      checks: Type.Integer(),
-      cost: Type.Integer({ description: 'Paid calls at most' }),
-    }),
+    Type.Object(
+      {
+        run_id: nullable(Type.String()),
+        checks: Type.Integer(),
+        cost: Type.Integer({ description: 'Paid calls at most' }),
+      },
+      { title: 'RequestedChecks' },
+    ),
   )
   http.post(
     '/api/batch/trackers/:tracker_id/check',

@@ -7,6 +7,11 @@ import type { BillingApp } from '../app.ts'
 import { openInbox } from './inbox-rows.ts'
 import { receiveHint, receiveWebhook, type WebhookStore } from './receive-webhook.ts'
 
+const ReceivedView = Type.Object(
+  { received: Type.Literal(true), duplicate: Type.Boolean() },
+  { title: 'WebhookReceived' },
+)
+
 /** Where the provider's notifications come in. Their bodies stay raw bytes until the signature is known to be good. */
 export function webhookRoutes(http: Http, app: BillingApp): void {
   const webhookStore: WebhookStore = { inbox: openInbox(app.pool), vault: app.quietVault }
@@ -30,7 +35,7 @@ function signedRoute(http: Http, app: BillingApp, webhookStore: WebhookStore): v
         summary: 'Receive a signed notification of the payment provider',
         tags: ['billing'],
         errors: refuse.may('invalid_signature', 'invalid_json'),
-        response: { 200: success(Type.Object({ received: Type.Literal(true), duplicate: Type.Boolean() })) },
+        response: { 200: success(ReceivedView) },
       },
     },
     async (request) => {
@@ -54,7 +59,7 @@ function signedRouteOfProvider(http: Http, app: BillingApp, webhookStore: Webhoo
         tags: ['billing'],
         params: Type.Object({ provider: Type.String({ description: 'sandbox, stripe, toss or portone' }) }),
         errors: refuse.may('invalid_signature', 'invalid_json', 'route_not_found'),
-        response: { 200: success(Type.Object({ received: Type.Literal(true), duplicate: Type.Boolean() })) },
+        response: { 200: success(ReceivedView) },
       },
     },
     async (request) => {

@@ -19,11 +19,11 @@ export function describeRoute(schema: FastifySchema, route: Route): FastifySchem
   const { errors = [], response, description, ...rest } = schema
   return {
     ...rest,
-    // The scope stands in `x-scope` anyway; it is said in words where nothing else is.
-    description: description ?? (scope ? `Needs \`${scope}\`.` : accessNotes[access]!),
+    description: [description, scope ? `Needs \`${scope}\`.` : accessNotes[access]!]
+      .filter(Boolean)
+      .join(' '),
     // A token is asked for unless a route says otherwise; the document says so once.
     ...(scope ? {} : { security: [] }),
-    ...(scope && { 'x-scope': scope }),
     ...(once && { headers: KeyHeader }),
     'x-errors': { own: errors, kind: kindOf(route) } satisfies RouteErrors,
     response: Object.fromEntries(
@@ -91,14 +91,16 @@ export function shareParts(document: Json, examples: Readonly<Record<string, Exa
     Object.assign(operation, shareSchemas(rest, schemas))
     operation['parameters'] = (operation['parameters'] as Json[] | undefined)?.map((one) => {
       const name = parameters.get(JSON.stringify(one))
-      return name === undefined ? one : { $ref: `#/components/parameters/${name}` }
+      return name === undefined ? withoutDefault(one) : { $ref: `#/components/parameters/${name}` }
     })
     if (operation['parameters'] === undefined) delete operation['parameters']
     showExample(operation, examples[String(operation['operationId'])], shown)
     tellErrors(operation, errors as RouteErrors, responses)
   }
   shareSchema({ ...ErrorBody, title: 'Error' }, schemas)
-  const shared = Object.fromEntries([...parameters].map(([text, name]) => [name, JSON.parse(text)]))
+  const shared = Object.fromEntries(
+    [...parameters].map(([text, name]) => [name, withoutDefault(JSON.parse(text))]),
+  )
   return {
     ...document,
     security: [{ bearer: [] }],
@@ -133,6 +135,11 @@ function sharedParameters(operations: readonly Json[]): Map<string, string> {
   return taken
 }
 
+/** A parameter that need not be given is the usual one. */
+function withoutDefault({ required, ...parameter }: Json): Json {
+  return required === true ? { ...parameter, required } : parameter
+}
+
 /** Every schema below that has a title becomes a component of that name. */
 function shareSchemas(part: Json, schemas: Map<string, Json>): Json {
   return Object.fromEntries(
@@ -151,8 +158,8 @@ function shareSchema(schema: unknown, schemas: Map<string, Json>): unknown {
   if (Array.isArray(schema)) return schema.map((one) => shareSchema(one, schemas))
   if (!isObject(schema)) return schema
   const { title, 'x-messages': _messages, 'x-codes': _codes, ...rest } = schema
-  const inner = Object.fromEntries(
-    Object.entries(rest).map(([name, value]) => [name, shareSchema(value, schemas)]),
+  const inner = shortened(
+    Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, shareSchema(value, schemas)])),
   )
   if (typeof title !== 'string')
     return title === undefined ? inner : { ...inner, title: shareSchema(title, schemas) }
@@ -161,6 +168,12 @@ function shareSchema(schema: unknown, schemas: Map<string, Json>): unknown {
     throw new Error(`Two schemas are called ${title}; give one of them another title.`)
   schemas.set(title, inner)
   return { $ref: `#/components/schemas/${title}` }
+}
+
+/** One value is a constant, whose type goes without saying. */
+function shortened(schema: Json): Json {
+  const { enum: values, type: _, ...rest } = schema
+  return Array.isArray(values) && values.length === 1 ? { ...rest, const: values[0] } : schema
 }
 
 /** Answers of one named schema show the same thing, once. */
@@ -185,7 +198,7 @@ function showExample(operation: Json, example: Example | undefined, shown: Map<s
 const done: Readonly<Record<string, string>> = {
   200: 'OK',
   201: 'Made',
-  202: 'Begun, and ends by itself',
+  202: 'Begun',
   503: 'Not now.',
 }
 
@@ -231,8 +244,8 @@ function errorResponse(errors: readonly ToldRefusal[]): Json {
   const codes = errors.map(({ code }) => code)
   const these = { properties: { error: { properties: { code: { enum: codes } } } } }
   return {
-    // The sentence that belongs to a code stands in every answer with it.
-    description: codes.length === 1 ? errors[0]!.message : 'Refused',
+    // The sentence that belongs to a code stands in every answer with it; here its first clause does.
+    description: codes.length === 1 ? errors[0]!.message.split(/[;:] /)[0] : 'Refused',
     content: { 'application/json': { schema: { allOf: [{ $ref: '#/components/schemas/Error' }, these] } } },
   }
 }
