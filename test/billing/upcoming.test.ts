@@ -77,7 +77,7 @@ test('every page of many subscriptions tells what working all of them out tells'
   await offerDaily()
   await world.subscribe('acct_1')
   const { pool } = world.app
-  await storeSubscriptions(pool, 'acct_1', 600)
+  await storeSubscriptions(pool, 'acct_1', 150)
   // Intervals, zones and days of the month in every mixture; some share an instant, some are overdue by several periods.
   await pool.query(
     `update billing.subscription s set
@@ -116,7 +116,7 @@ test('every page of many subscriptions tells what working all of them out tells'
       return told
     })
     .sort()
-  expect(expected.length).toBeGreaterThan(8_000)
-  const told = (await pages(until.toISOString(), 100)).flat() as (Charge & { subscription_id: string })[]
+  expect(expected.length).toBeGreaterThan(2_000)
+  const told = (await pages(until.toISOString(), 50)).flat() as (Charge & { subscription_id: string })[]
   expect(told.map((one) => `${new Date(one.at).toISOString()} ${one.subscription_id}`)).toEqual(expected)
 }, 120_000)
