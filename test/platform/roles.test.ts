@@ -40,7 +40,7 @@ beforeAll(async () => {
   // Twice, as after each upgrade.
   for (let times = 0; times < 2; times++) await owner.query((await grantsFor(owner, 'app')).join('\n'))
   world = await openWorld({ worker: true, webhooks: true, environment: { DATABASE_URL: appUrl } })
-}, 60_000)
+}, 180_000)
 
 afterAll(async () => {
   await world?.close()
