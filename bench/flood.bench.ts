@@ -7,6 +7,7 @@ import type { LoadOrder } from './load-process.ts'
 import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
+import { storeYearOfShoes } from './stored-volumes.ts'
 
 const workspaces = sized(400, 40)
 const histories = 20
@@ -82,10 +83,7 @@ export async function bench(): Promise<BenchResult[]> {
 
 /** Stores what the flood reads: ranks with addresses as long as they may be, and invoices with refunds and long notes. */
 async function fill(stage: Stage, base: string, token: string): Promise<void> {
-  await stage.db.query(`
-    insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
-    select 'shoes', 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
-    from generate_series('2025-11-01'::date, '2026-10-01', '1 month') m`)
+  await storeYearOfShoes(stage.db)
   for (let at = 0; at < workspaces; at++) {
     const keywords = Array.from({ length: 100 }, (_, n) => `keyword ${n}`)
     await ask(base, token, 'POST', '/api/batch/keywords', { workspace_id: `flood_${at}`, keywords })

@@ -6,6 +6,7 @@ import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
 import { storeSubscriptions } from './stored-subscriptions.ts'
+import { storeYearOfShoes } from './stored-volumes.ts'
 
 const processes = [1, 2, 4] as const
 
@@ -17,10 +18,7 @@ export async function bench(): Promise<BenchResult[]> {
 async function lookups(): Promise<BenchResult[]> {
   const stage = await openStage()
   try {
-    await stage.db.query(`
-      insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
-      select 'shoes', 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
-      from generate_series('2025-11-01'::date, '2026-10-01', '1 month') m`)
+    await storeYearOfShoes(stage.db)
     const rates: number[] = []
     const apis = []
     for (const count of processes) {

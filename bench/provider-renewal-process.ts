@@ -1,11 +1,11 @@
 import { startNotifier } from '../src/app.ts'
-import { runDue } from '../src/billing/due.ts'
 import { seedPlans } from '../src/billing/plans/seed-plans.ts'
 import { movableClock } from '../src/platform/clock.ts'
 import { openPool } from '../src/platform/database/db.ts'
 import { openSandbox } from '../src/sandbox/sandbox.ts'
 import { wires } from '../src/sandbox/wires.ts'
 import { openService } from './open-service.ts'
+import { renewOnRequest } from './renew-on-request.ts'
 
 /**
  * Like the renewal process, with the provider that its argument names: the sandbox as the service opens it itself, or a
@@ -46,19 +46,5 @@ const url = `http://127.0.0.1:${port}`
 if (name === 'sandbox') startNotifier(app, url)
 else await open(url + (paths[name] ?? `/api/billing/webhook/${name}`))
 
-process.on('message', async (count: number) => {
-  await app.pool.query(
-    `update billing.subscription
-     set next_billing_at = now() - interval '1 second',
-         anchor = now() - interval '1 second' - (last_k + 1) * interval '1 month'
-     where id in (select id from billing.subscription where id like 'sub_stored_%' and status = 'active' and next_billing_at > now()
-                  order by id limit $1)`,
-    [count],
-  )
-  const startedAt = performance.now()
-  const { renewals } = await runDue(app.billing)
-  const seconds = (performance.now() - startedAt) / 1000
-  if (renewals !== count) throw new Error(`${renewals} of ${count} were renewed`)
-  process.send!(renewals / seconds)
-})
+renewOnRequest(app)
 process.send!({ port, token })

@@ -1,6 +1,7 @@
 import { type BenchResult, interleave } from './result.ts'
 import { sized } from './size.ts'
 import { openStage } from './stage.ts'
+import { storeYearOfShoes } from './stored-volumes.ts'
 
 /**
  * The fixed cost of a batch request: token, limit, schema, envelope and log, all on, against a bare handler with the
@@ -9,10 +10,7 @@ import { openStage } from './stage.ts'
 export async function bench(): Promise<BenchResult[]> {
   const stage = await openStage()
   try {
-    await stage.db.query(`
-      insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
-      select 'shoes', 'naver', m::date, 1000, 1000, 1000, 'reported', 30, now()
-      from generate_series('2025-11-01'::date, '2026-10-01', '1 month') m`)
+    await storeYearOfShoes(stage.db)
     const api = await stage.start('./api-process.ts')
     const bare = await stage.start('./bare-select-process.ts')
     const seconds = sized(3, 1)

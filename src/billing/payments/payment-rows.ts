@@ -173,6 +173,20 @@ export type Waiting = {
   resendDeclines?: { count: number; since: Date; code: string }
 }
 
+/** The columns of that, which payments and refunds have alike. */
+export function waitingColumns(waiting: Waiting) {
+  return {
+    sending_until: null,
+    next_lookup_at: realTimeIn(waiting.nextLookupAfterMs),
+    unanswered: waiting.unanswered,
+    lookup_by: waiting.lookupBy,
+    ...(waiting.none && { not_found_count: waiting.none.count, not_found_since: waiting.none.since }),
+    resend_declines: waiting.resendDeclines?.count ?? 0,
+    resend_code: waiting.resendDeclines?.code ?? null,
+    resend_since: waiting.resendDeclines?.since ?? null,
+  }
+}
+
 /** No clear answer: to be looked up again. True if this is the first we hear of the doubt. */
 export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Waiting): Promise<boolean> {
   const before = await tx
@@ -187,15 +201,8 @@ export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Wai
     .updateTable('billing.payment')
     .set((row) => ({
       status: 'unknown',
-      sending_until: null,
-      next_lookup_at: realTimeIn(waiting.nextLookupAfterMs),
-      unanswered: waiting.unanswered,
-      lookup_by: waiting.lookupBy,
+      ...waitingColumns(waiting),
       lookup_count: row('lookup_count', '+', 1),
-      ...(waiting.none && { not_found_count: waiting.none.count, not_found_since: waiting.none.since }),
-      resend_declines: waiting.resendDeclines?.count ?? 0,
-      resend_code: waiting.resendDeclines?.code ?? null,
-      resend_since: waiting.resendDeclines?.since ?? null,
     }))
     .where('id', '=', paymentId)
     .execute()

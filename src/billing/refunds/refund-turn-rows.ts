@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency, Money } from '../money.ts'
 import type { ResendDeclines } from '../payments/doubt.ts'
-import { realTimeIn, type Waiting } from '../payments/payment-rows.ts'
+import { realTimeIn, type Waiting, waitingColumns } from '../payments/payment-rows.ts'
 import type { Refund, RefundReason } from './refund.ts'
 
 /** A refund that is this process's to send or look up. */
@@ -165,15 +165,8 @@ export async function parkRefund(
     .updateTable('billing.refund')
     .set((row) => ({
       step,
-      sending_until: null,
-      next_lookup_at: realTimeIn(waiting.nextLookupAfterMs),
-      unanswered: waiting.unanswered,
-      lookup_by: waiting.lookupBy,
+      ...waitingColumns(waiting),
       lookup_count: row('lookup_count', '+', 1),
-      ...(waiting.none && { not_found_count: waiting.none.count, not_found_since: waiting.none.since }),
-      resend_declines: waiting.resendDeclines?.count ?? 0,
-      resend_code: waiting.resendDeclines?.code ?? null,
-      resend_since: waiting.resendDeclines?.since ?? null,
     }))
     .where('id', '=', refundId)
     .where('status', '=', 'pending')

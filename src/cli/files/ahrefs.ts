@@ -2,7 +2,7 @@ import {
   type Columns,
   dayOfFile,
   type FileFormat,
-  findHeader,
+  findTable,
   placeOf,
   requireSaid,
   troubleOf,
@@ -41,41 +41,39 @@ export const ahrefs: FileFormat = {
   title: 'Ahrefs',
   tells: 'ranks',
   open(book, said) {
-    for (const table of book.tables) {
-      const header = findHeader(table, columns)
-      if (!header) continue
-      const day = dayOfFile(book, said)
-      const device = requireSaid(said, 'device', 'desktop or mobile')
-      const everywhere = header.has('country') ? said.location : requireSaid(said, 'location', 'KR')
-      return {
-        table,
-        headerLine: header.line,
-        unknownColumns: header.unknown,
-        notes: [`Ranks are stored under ${day}.`],
-        read(row) {
-          const trouble = troubleOf(row, table, header.titles.length)
-          if (trouble) return trouble
-          const country = header.cell(row, 'country')
-          const location = everywhere ?? (/^[A-Za-z]{2}$/.test(country) ? country.toUpperCase() : undefined)
-          if (location === undefined) return 'location_wrong_form'
-          const place = placeOf(header.cell(row, 'position'), [''], said.depth ?? usualDepth)
-          if ('code' in place) return place.code
-          const url = header.cell(row, 'url')
-          const isFound = place.fields['status'] === 'ranked' && url !== ''
-          return [
-            {
-              keyword: header.cell(row, 'keyword'),
-              day,
-              engine: 'google',
-              device,
-              location,
-              ...place.fields,
-              ...(isFound && { url }),
-            },
-          ]
-        },
-      }
+    const found = findTable(book, columns)
+    if (!found) return undefined
+    const { table, header } = found
+    const day = dayOfFile(book, said)
+    const device = requireSaid(said, 'device', 'desktop or mobile')
+    const everywhere = header.has('country') ? said.location : requireSaid(said, 'location', 'KR')
+    return {
+      table,
+      headerLine: header.line,
+      unknownColumns: header.unknown,
+      notes: [`Ranks are stored under ${day}.`],
+      read(row) {
+        const trouble = troubleOf(row, table, header.titles.length)
+        if (trouble) return trouble
+        const country = header.cell(row, 'country')
+        const location = everywhere ?? (/^[A-Za-z]{2}$/.test(country) ? country.toUpperCase() : undefined)
+        if (location === undefined) return 'location_wrong_form'
+        const place = placeOf(header.cell(row, 'position'), [''], said.depth ?? usualDepth)
+        if ('code' in place) return place.code
+        const url = header.cell(row, 'url')
+        const isFound = place.fields['status'] === 'ranked' && url !== ''
+        return [
+          {
+            keyword: header.cell(row, 'keyword'),
+            day,
+            engine: 'google',
+            device,
+            location,
+            ...place.fields,
+            ...(isFound && { url }),
+          },
+        ]
+      },
     }
-    return undefined
   },
 }

@@ -54,6 +54,18 @@ export type Header<Name extends string> = {
   cell(row: Row, name: Name): string
 }
 
+/** The first table that has such a header. */
+export function findTable<Name extends string>(
+  { tables }: Book,
+  columns: Columns<Name>,
+): { table: Table; header: Header<Name> } | undefined {
+  for (const table of tables) {
+    const header = findHeader(table, columns)
+    if (header) return { table, header }
+  }
+  return undefined
+}
+
 /** Looks for a header among the first rows of a table; what stands above it is preamble. */
 export function findHeader<Name extends string>(
   table: Table,

@@ -4,7 +4,7 @@ import {
   dayWritten,
   type Fields,
   type FileFormat,
-  findHeader,
+  findTable,
   type Header,
   monthOf,
   type Said,
@@ -40,12 +40,9 @@ export const keywordPlanner: FileFormat = {
   name: 'keyword-planner',
   title: 'Google Keyword Planner',
   tells: 'volumes',
-  open({ tables }, said) {
-    for (const table of tables) {
-      const header = findHeader(table, columns)
-      if (header) return readingOf(table, header, said)
-    }
-    return undefined
+  open(book, said) {
+    const found = findTable(book, columns)
+    return found && readingOf(found.table, found.header, said)
   },
 }
 

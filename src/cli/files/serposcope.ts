@@ -1,7 +1,7 @@
 import {
   type Columns,
   type FileFormat,
-  findHeader,
+  findTable,
   type Header,
   placeOf,
   type Said,
@@ -34,12 +34,9 @@ export const serposcope: FileFormat = {
   name: 'serposcope',
   title: 'Serposcope',
   tells: 'ranks',
-  open({ tables }, said) {
-    for (const table of tables) {
-      const header = findHeader(table, columns)
-      if (header) return readingOf(table, header, said)
-    }
-    return undefined
+  open(book, said) {
+    const found = findTable(book, columns)
+    return found && readingOf(found.table, found.header, said)
   },
 }
 
