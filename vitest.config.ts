@@ -10,7 +10,7 @@ export default defineConfig({
     testTimeout: 180_000,
     hookTimeout: 180_000,
     // How long a story waits for what must come; a busy machine needs more than the second that is usual.
-    expect: { poll: { timeout: 30_000 } },
+    expect: { poll: { timeout: 60_000 } },
     pool: 'forks',
     // No module keeps state that another file's tests could see, and loading 1,300 modules anew for each of 150 files
     // took a tenth of the whole. What a file changes of the process (environment, timers, globals) it puts back.

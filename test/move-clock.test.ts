@@ -50,7 +50,7 @@ test('a simulator with a clock of its own is turned along, so that both tell the
     expect(payments).toHaveLength(2)
     expect(Math.abs(Date.parse(payments[0].created_at) - due)).toBeLessThan(60_000)
     const { now } = (await provider.ask('GET', '/__sandbox/clock')).body
-    expect(Math.abs(Date.parse(now) - own.app.clock().getTime())).toBeLessThan(5_000)
+    expect(Math.abs(Date.parse(now) - own.app.clock().getTime())).toBeLessThan(60_000)
 
     // One that does not answer keeps nobody from turning ours.
     await provider.sandbox.close()

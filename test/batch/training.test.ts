@@ -293,7 +293,7 @@ describe('real workers', () => {
       // Asked to stop, a worker gives its run back at once.
       const stoppingAt = performance.now()
       expect(await polite.stop('SIGTERM')).toBe(0)
-      expect(performance.now() - stoppingAt).toBeLessThan(10_000)
+      expect(performance.now() - stoppingAt).toBeLessThan(30_000)
       expect(await world.query('select status, takes from batch.run')).toEqual([
         { status: 'queued', takes: 0 },
       ])

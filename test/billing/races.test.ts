@@ -223,7 +223,7 @@ test('an answer waits until it is kept', async () => {
       world.app.pool.query(
         `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
       )
-    await expect.poll(async () => (await waiting()).rowCount, { timeout: 10_000 }).toBe(1)
+    await expect.poll(async () => (await waiting()).rowCount).toBe(1)
     await new Promise((resolve) => setTimeout(resolve, 200))
     expect(isAnswered).toBe(false)
   } finally {

@@ -11,7 +11,7 @@ import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.
 import { copyDatabase, disconnectAll, dropDatabase, openWorld, setClock, type World } from '../world.ts'
 import { runCommand } from './run-command.ts'
 
-vi.setConfig({ testTimeout: 60_000, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
 let provider: ProviderWorld
 let world: World

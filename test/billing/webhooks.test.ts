@@ -556,12 +556,12 @@ describe('what becomes of them', () => {
     expect(await charge()).toEqual({ kind: 'not_sent' })
     expect(world.script.calls.charge).toBe(0)
     expect(await liftChargingStop(world.app)).toBe(true)
-    await expect.poll(charge, { timeout: 3_000 }).toMatchObject({ kind: 'done' })
+    await expect.poll(charge).toMatchObject({ kind: 'done' })
   })
 })
 
 test('notifications that are doubled, overtaken and dropped, beside answers that are lost, leave both books alike', {
-  timeout: 120_000,
+  timeout: 240_000,
 }, async () => {
   const world = await openWorld({
     now: '2026-03-05T09:00:00+09:00',

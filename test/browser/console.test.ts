@@ -45,7 +45,7 @@ function listen(one: Page): void {
 const open = (path: string) => page.goto(`${world.url}/console${path}`)
 const button = (name: string | RegExp, within: Pick<Page, 'getByRole'> = page) =>
   within.getByRole('button', { name, exact: typeof name === 'string' })
-const patient = { timeout: 20_000 }
+const patient = { timeout: 60_000 }
 const dialog = () => page.getByRole('dialog')
 
 test('a newcomer signs in, subscribes, turns the clock, refunds and cancels', async () => {

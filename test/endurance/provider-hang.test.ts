@@ -5,7 +5,7 @@ import { type ServiceProcess, startService } from '../processes/service-process.
 import { type Answer, openWorld, type World } from '../world.ts'
 import { listUnsettled, untilSettled } from './unsettled.ts'
 
-const providerTimeoutMs = 4_000
+const providerTimeoutMs = 10_000
 let world: World
 let provider: ServiceProcess
 
@@ -41,7 +41,7 @@ test('while a hundred customers wait for a provider that hangs, nobody else wait
   const customers = Array.from({ length: 100 }, (_, at) => `waiting_${at}`)
   const answers = Promise.all(customers.map(subscribe))
   const underWay = () => listUnsettled(world.app.pool)
-  await expect.poll(async () => (await underWay()).length, { timeout: 10_000 }).toBeGreaterThan(60)
+  await expect.poll(async () => (await underWay()).length).toBeGreaterThan(60)
 
   // All of them together take less than one call to the provider may, so none can have waited for one.
   const others = await inTurn(providerTimeoutMs - 500, [
@@ -68,7 +68,7 @@ test('while a hundred customers wait for a provider that hangs, nobody else wait
   expect(paid.map(({ account_id }) => account_id).sort()).toEqual(
     active.map(({ account_id }) => account_id).sort(),
   )
-}, 120_000)
+}, 300_000)
 
 async function inTurn(withinMs: number, asks: readonly (() => Promise<Answer>)[]): Promise<Answer[]> {
   const late = sleep(withinMs, undefined, { ref: false }).then(() => {

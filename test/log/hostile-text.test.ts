@@ -63,13 +63,13 @@ const stages: Record<string, (text: string) => unknown> = {
   bytes: (text) => secrets.cover(Buffer.from(text)),
 }
 
-describe.each(Object.entries(stages))('a megabyte takes %s less than a second', (_, stage) => {
+describe.each(Object.entries(stages))('a megabyte takes %s no longer than its length', (_, stage) => {
   test.each(Object.entries(hostile))('of %s', (_, text) => {
     // Processor time, so that a busy machine does not fail a linear scanner.
     const started = process.cpuUsage()
     stage(text)
     const { user, system } = process.cpuUsage(started)
     // A fraction of a second where nothing else runs; anything but linear would take minutes.
-    expect((user + system) / 1000).toBeLessThan(4000)
+    expect((user + system) / 1000).toBeLessThan(20_000)
   })
 })

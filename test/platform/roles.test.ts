@@ -113,9 +113,7 @@ test('a role that only reads and writes rows serves and works both areas', async
   const volume = { keyword: 'a', source: 's', kind: 'month', day: '2019-03-01', volume: 100 }
   expect((await world.post('/api/batch/volumes', { observations: [volume] })).status).toBe(200)
   expect((await world.post('/api/batch/trigger', { task: 'aggregate_volumes' })).status).toBe(202)
-  await expect
-    .poll(async () => (await world.get('/api/batch/volumes/a')).status, { timeout: 20_000 })
-    .toBe(200)
+  await expect.poll(async () => (await world.get('/api/batch/volumes/a')).status).toBe(200)
   expect(
     (await world.ask('DELETE', '/api/batch/keywords', { body: { workspace_id: 'w', keywords } })).status,
   ).toBe(200)

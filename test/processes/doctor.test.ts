@@ -5,7 +5,7 @@ import { doctor } from '../../src/cli/doctor.ts'
 import { runCommand } from '../billing/run-command.ts'
 import { openWorld, type World } from '../world.ts'
 
-vi.setConfig({ testTimeout: 60_000 })
+vi.setConfig({ testTimeout: 180_000 })
 
 let world: World
 beforeAll(async () => {

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
 
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000 })
 
 let folder: string
 const undo: (() => unknown)[] = []
@@ -78,7 +78,7 @@ test('SIGTERM works during the start, also while it waits for a silent database'
   await reached
   const askedAt = performance.now()
   expect(await service.stop()).toBe(0)
-  expect(performance.now() - askedAt).toBeLessThan(10_000)
+  expect(performance.now() - askedAt).toBeLessThan(30_000)
 })
 
 const bouncer = ((): string | undefined => {

@@ -19,7 +19,7 @@ import { openTlsFront } from './tls-front.ts'
 // MODE=live as it is started for real: live keys, TLS to the provider under a certificate that must be trusted, and a
 // database of its own. Only the money is nobody's.
 
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 })
 
 type Client = Readonly<Record<string, string>>
 type Live = {

@@ -46,7 +46,7 @@ test('two serve and two work processes let exactly 100 of 1,000 parallel request
   expect(await admitted(['first', 'second'])).toBe(200)
 
   expect(await Promise.all([...serves, ...works].map((one) => one.stop()))).toEqual([0, 0, 0, 0])
-}, 180_000)
+}, 300_000)
 
 test('a rolling restart behind a proxy that follows /readyz loses no request', async () => {
   const backends: string[] = []
@@ -78,7 +78,7 @@ test('a rolling restart behind a proxy that follows /readyz loses no request', a
     await proxy.settled()
     const stoppingAt = performance.now()
     expect(await current.stop()).toBe(0)
-    expect(performance.now() - stoppingAt).toBeLessThan(20_000)
+    expect(performance.now() - stoppingAt).toBeLessThan(60_000)
     backends.splice(0, 1)
     current = next
   }

@@ -37,7 +37,7 @@ afterEach(async () => {
   const left = existsSync(join(dataDir, 'postgres.json')) ? findPostmasterPid() : undefined
   if (left !== undefined && isAlive(left)) {
     process.kill(left, 'SIGQUIT')
-    await expect.poll(() => isAlive(left), { timeout: 10_000 }).toBe(false)
+    await expect.poll(() => isAlive(left)).toBe(false)
   }
   rmSync(dataDir, { recursive: true, force: true })
 })
@@ -122,7 +122,7 @@ test('a database that dies under the service is started again, and requests succ
   process.kill(postmasterPid(), 'SIGKILL')
   await service.event('database.restarted')
   await expect
-    .poll(() => register(url, ['a', 'b']).catch(() => 'not yet'), { timeout: 20_000 })
+    .poll(() => register(url, ['a', 'b']).catch(() => 'not yet'))
     .toEqual({ registered: 1, skipped: 1 })
   expect(await service.stop()).toBe(0)
 })
@@ -142,13 +142,13 @@ test('SIGTERM to npm start, twice at once, stops everything with exit 0', async 
       text += chunk
     })
   }
-  await expect.poll(() => text, { timeout: 30_000 }).toContain('service.started')
+  await expect.poll(() => text).toContain('service.started')
   const postmaster = postmasterPid()
   const exited = new Promise<number | null>((resolve) => npm.on('exit', resolve))
   process.kill(-npm.pid!, 'SIGTERM')
   process.kill(-npm.pid!, 'SIGTERM')
   expect(await exited).toBe(0)
-  await expect.poll(() => isAlive(postmaster), { timeout: 5_000 }).toBe(false)
+  await expect.poll(() => isAlive(postmaster)).toBe(false)
   expect(text).toContain('service.stopped')
 })
 

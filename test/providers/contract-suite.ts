@@ -9,12 +9,12 @@ import type {
   RefundRequest,
 } from '../../src/billing/providers/port.ts'
 import type { Faults } from '../../src/sandbox/faults.ts'
+import { deadPort } from './dead-port.ts'
 
 /** What a test run needs of a provider's simulator to put its adapter through the contract. */
 export type Simulated = {
-  provider: Provider
-  /** An adapter to a port where nobody listens. */
-  nobody(): Promise<Provider>
+  /** An adapter to the simulator, or to another address, that waits so long for an answer. */
+  adapter(timeoutMs: number, baseUrl?: string): Provider
   setFaults(faults: Faults): Promise<void>
   advanceMs(ms: number): Promise<void>
   now(): Date
@@ -78,9 +78,17 @@ export function providerContract(name: string, traits: Traits, open: () => Promi
   describe(`the adapter to ${name}`, () => contractOf(traits, open))
 }
 
+// Only silence may end in a time limit: a machine can stand still for seconds.
+const patientMs = 60_000
+const hastyMs = 500
+/** For what only a time limit can show: if the machine stands still that long, the request never left. */
+const timed = { retry: 3 }
+
 function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
   let simulated: Simulated
   let provider: Provider
+  /** Gives up soon, for the tests of silence. */
+  let hasty: Provider
   const cardShape = {
     brand: expect.any(String),
     last4: expect.stringMatching(traits.masksLastDigit ? /^\d{3}\*$/ : /^\d{4}$/),
@@ -89,7 +97,8 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
 
   beforeAll(async () => {
     simulated = await open()
-    provider = simulated.provider
+    provider = simulated.adapter(patientMs)
+    hasty = simulated.adapter(hastyMs)
   })
   afterAll(() => simulated.close())
   beforeEach(() => simulated.setFaults({}))
@@ -250,9 +259,9 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
   })
 
   describe('doubt', () => {
-    test('no answer in time is unknown, and the lookup finds the money', async () => {
+    test('no answer in time is unknown, and the lookup finds the money', timed, async () => {
       const request = chargeOf({ billingKey: simulated.cards.silent })
-      expect(await provider.charge(request)).toEqual({ kind: 'unknown' })
+      expect(await hasty.charge(request)).toEqual({ kind: 'unknown' })
       expect(await find(request.key)).toMatchObject({
         kind: 'found',
         payment: { status: 'paid' },
@@ -273,10 +282,12 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
       ['an answer that is no JSON', { garbage_rate: 1 }, 'unknown'],
     ] as const)(
       '%s is unknown, the lookup finds the money and the same key replays it',
+      timed,
       async (_what, faults, kind) => {
         await simulated.setFaults(faults)
         const request = chargeOf()
-        expect(await provider.charge(request)).toEqual({ kind })
+        const sender = 'timeout_after_rate' in faults ? hasty : provider
+        expect(await sender.charge(request)).toEqual({ kind })
         await simulated.setFaults({})
         expect(await find(request.key)).toMatchObject({
           kind: 'found',
@@ -296,7 +307,8 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
     ] as const)('%s is unknown, nothing was taken, and the same key pays later', async (_what, faults) => {
       await simulated.setFaults(faults)
       const request = chargeOf()
-      expect(await provider.charge(request)).toEqual({ kind: 'unknown' })
+      const sender = 'timeout_before_rate' in faults ? hasty : provider
+      expect(await sender.charge(request)).toEqual({ kind: 'unknown' })
       await simulated.setFaults({})
       expect(await find(request.key)).toEqual({ kind: 'none' })
       expect(await provider.charge(request)).toMatchObject({ kind: 'done' })
@@ -321,7 +333,7 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
     })
 
     test('where nobody listens nothing was sent', async () => {
-      const nobody = await simulated.nobody()
+      const nobody = simulated.adapter(patientMs, `http://127.0.0.1:${await deadPort()}`)
       const notSent = { kind: 'not_sent' }
       expect(await nobody.charge(chargeOf())).toEqual(notSent)
       expect(await nobody.refund(refundOf(await pay(), 1n))).toEqual(notSent)
@@ -423,11 +435,11 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
       expect((await simulated.taken(payment.reference)).refunded).toBe(0n)
     })
 
-    test('a refund without an answer is unknown, and the lookup shows it', async () => {
+    test('a refund without an answer is unknown, and the lookup shows it', timed, async () => {
       if (simulated.cards.silentOnRefunds === undefined) return
       const payment = await pay({ billingKey: simulated.cards.silentOnRefunds })
       const refund = refundOf(payment, 100n)
-      expect(await provider.refund(refund)).toEqual({ kind: 'unknown' })
+      expect(await hasty.refund(refund)).toEqual({ kind: 'unknown' })
       expect(await find(payment.reference)).toMatchObject({
         payment: { refunds: [{ reference: nameOf(refund), status: 'succeeded' }] },
       })
@@ -448,7 +460,10 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
       const refund = refundOf(payment, 2500n)
       await simulated.setFaults(faults)
       const isMisnamed = 'wrong_amount_rate' in faults || 'wrong_currency_rate' in faults
-      expect(await provider.refund(refund)).toEqual({ kind: isMisnamed ? 'mismatch' : 'unknown' })
+      const isSilent = 'timeout_before_rate' in faults || 'timeout_after_rate' in faults
+      expect(await (isSilent ? hasty : provider).refund(refund)).toEqual({
+        kind: isMisnamed ? 'mismatch' : 'unknown',
+      })
       await simulated.setFaults({})
       const isKept = traits.replaysErrors && 'error_after_rate' in faults
       expect(await provider.refund(refund)).toEqual({ kind: isKept ? 'unknown' : 'done' })

@@ -3,7 +3,6 @@ import { sandboxProvider } from '../../src/billing/providers/sandbox.ts'
 import { newSecret, openProviderWorld } from '../sandbox/open-provider.ts'
 import { signStandardWebhook } from '../sign-webhook.ts'
 import { providerContract } from './contract-suite.ts'
-import { deadPort } from './dead-port.ts'
 
 providerContract(
   'sandbox',
@@ -19,11 +18,10 @@ providerContract(
     describesBillingKeys: true,
   },
   async () => {
-    const world = await openProviderWorld({ timeoutMs: 300 })
+    const world = await openProviderWorld()
     return {
-      provider: world.provider,
-      nobody: async () =>
-        sandboxProvider({ baseUrl: `http://127.0.0.1:${await deadPort()}`, secretKey: 'sk', timeoutMs: 300 }),
+      adapter: (timeoutMs, baseUrl = world.sandbox.url) =>
+        sandboxProvider({ baseUrl, secretKey: 'sk_test_any', timeoutMs }),
       setFaults: world.setFaults,
       async advanceMs(ms) {
         await world.clock.moveTo(new Date(world.clock().getTime() + ms))

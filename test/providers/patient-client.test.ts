@@ -8,8 +8,8 @@ let world: ProviderWorld
 let provider: Provider
 
 beforeAll(async () => {
-  world = await openProviderWorld({ timeoutMs: 150 })
-  provider = guardProvider(world.provider, { timeoutMs: 1_000 }).uses.requests
+  world = await openProviderWorld({ timeoutMs: 1_000 })
+  provider = guardProvider(world.provider, { timeoutMs: 3_000 }).uses.requests
 })
 afterAll(() => world.close())
 

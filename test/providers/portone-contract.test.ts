@@ -4,10 +4,8 @@ import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
 import { newSecret, openProviderWorld } from '../sandbox/open-provider.ts'
 import { signStandardWebhook } from '../sign-webhook.ts'
 import { providerContract } from './contract-suite.ts'
-import { deadPort } from './dead-port.ts'
 
-const timeoutMs = 800
-const keys = { apiSecret: 'any', storeId: 'store-1', channelKey: 'channel-key-1', timeoutMs }
+const keys = { apiSecret: 'any', storeId: 'store-1', channelKey: 'channel-key-1' }
 
 providerContract(
   'PortOne',
@@ -26,10 +24,9 @@ providerContract(
     disputesAreWhole: true,
   },
   async () => {
-    const world = await openProviderWorld({ wire: portoneWire, timeoutMs })
+    const world = await openProviderWorld({ wire: portoneWire })
     return {
-      provider: portoneProvider({ ...keys, baseUrl: world.sandbox.url }),
-      nobody: async () => portoneProvider({ ...keys, baseUrl: `http://127.0.0.1:${await deadPort()}` }),
+      adapter: (timeoutMs, baseUrl = world.sandbox.url) => portoneProvider({ ...keys, baseUrl, timeoutMs }),
       setFaults: world.setFaults,
       async advanceMs(ms) {
         await world.clock.moveTo(new Date(world.clock().getTime() + ms))

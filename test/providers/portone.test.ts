@@ -276,7 +276,7 @@ describe('the unchanged official SDK walks through the simulator', () => {
     await world.ask('POST', '/__sandbox/disputes', { body: { reference: paymentId, status: 'open' } })
     await world.ask('POST', '/__sandbox/disputes', { body: { reference: paymentId, status: 'lost' } })
     const ours = () => heard.filter(({ body }) => JSON.parse(body).data.paymentId === paymentId)
-    await expect.poll(() => ours().length, { timeout: 5000 }).toBe(4)
+    await expect.poll(() => ours().length).toBe(4)
     const types: string[] = []
     for (const { headers, body } of ours()) {
       const signed = headers as Record<string, string>

@@ -117,7 +117,7 @@ describe('answers as they may come', () => {
   let provider: Provider
   beforeAll(async () => {
     server = await openScripted()
-    provider = stripeProvider({ secretKey: 'sk_test_planted_key', baseUrl: server.url, timeoutMs: 400 })
+    provider = stripeProvider({ secretKey: 'sk_test_planted_key', baseUrl: server.url, timeoutMs: 60_000 })
   })
   afterAll(() => server.close())
 
@@ -227,14 +227,11 @@ describe('answers as they may come', () => {
       response.on('close', () => clearInterval(timer))
       return undefined
     })
-    const took: number[] = []
-    while (took.length < 3 && Math.min(...took) >= 1_500) {
-      const before = performance.now()
-      expect(await charge()).toEqual({ kind: 'unknown' })
-      took.push(performance.now() - before)
-    }
-    // The least of three: a busy machine can only add to a time.
-    expect(Math.min(...took)).toBeLessThan(1_500)
+    const hasty = stripeProvider({ secretKey: 'sk_test_planted_key', baseUrl: server.url, timeoutMs: 400 })
+    // Without an end to the whole it would go on for as long as the test may.
+    expect(await hasty.charge(chargeOf('cus_planted:pm_planted', 'pay_scripted'))).toEqual({
+      kind: 'unknown',
+    })
   })
 
   test('what is sent is pinned, keyed and the same every time', async () => {

@@ -5,7 +5,6 @@ import { searchLagMs } from '../../src/sandbox/stripe/stripe-intent-routes.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
 import { openProviderWorld } from '../sandbox/open-provider.ts'
 import { providerContract } from './contract-suite.ts'
-import { deadPort } from './dead-port.ts'
 
 providerContract(
   'Stripe',
@@ -22,13 +21,10 @@ providerContract(
   },
   async () => {
     const world = await openProviderWorld({ wire: stripeWire })
-    const timeoutMs = 800
     const secretKey = 'sk_test_contract'
     const advanceMs = async (ms: number) => world.clock.moveTo(new Date(world.clock().getTime() + ms))
     return {
-      provider: stripeProvider({ baseUrl: world.sandbox.url, secretKey, timeoutMs }),
-      nobody: async () =>
-        stripeProvider({ baseUrl: `http://127.0.0.1:${await deadPort()}`, secretKey, timeoutMs }),
+      adapter: (timeoutMs, baseUrl = world.sandbox.url) => stripeProvider({ baseUrl, secretKey, timeoutMs }),
       setFaults: world.setFaults,
       advanceMs,
       now: () => world.clock(),

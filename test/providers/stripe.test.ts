@@ -259,7 +259,7 @@ async function openInbox() {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     bodies: () => received.map(({ body }) => body),
     async first(isIt: (body: string) => boolean) {
-      await expect.poll(() => received.some(({ body }) => isIt(body)), { timeout: 5_000 }).toBe(true)
+      await expect.poll(() => received.some(({ body }) => isIt(body))).toBe(true)
       return received.find(({ body }) => isIt(body))!
     },
     close() {

@@ -3,10 +3,8 @@ import { tossProvider } from '../../src/billing/providers/toss/toss.ts'
 import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
 import { openProviderWorld } from '../sandbox/open-provider.ts'
 import { providerContract } from './contract-suite.ts'
-import { deadPort } from './dead-port.ts'
 
 const secretKey = 'test_sk_any'
-const timeoutMs = 800
 
 providerContract(
   'Toss Payments',
@@ -25,11 +23,9 @@ providerContract(
     masksLastDigit: true,
   },
   async () => {
-    const world = await openProviderWorld({ wire: tossWire, timeoutMs })
+    const world = await openProviderWorld({ wire: tossWire })
     return {
-      provider: tossProvider({ baseUrl: world.sandbox.url, secretKey, timeoutMs }),
-      nobody: async () =>
-        tossProvider({ baseUrl: `http://127.0.0.1:${await deadPort()}`, secretKey, timeoutMs }),
+      adapter: (timeoutMs, baseUrl = world.sandbox.url) => tossProvider({ baseUrl, secretKey, timeoutMs }),
       setFaults: world.setFaults,
       async advanceMs(ms) {
         await world.clock.moveTo(new Date(world.clock().getTime() + ms))

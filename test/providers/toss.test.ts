@@ -336,7 +336,7 @@ describe('its quirks', () => {
     const paid = await pay()
     await cancel(paid['paymentKey'], { cancelAmount: 900 })
     const about = () => heard.filter(({ body }) => JSON.parse(body).data.orderId === paid['orderId'])
-    await expect.poll(() => about().length, { timeout: 5000 }).toBe(1)
+    await expect.poll(() => about().length).toBe(1)
     const [{ headers, body }] = about() as [(typeof heard)[number]]
     const event = JSON.parse(body)
     expect(event).toMatchObject({ eventType: 'PAYMENT_STATUS_CHANGED', data: { status: 'PARTIAL_CANCELED' } })

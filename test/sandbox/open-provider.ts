@@ -47,7 +47,7 @@ export async function openProviderWorld(
     })
   const sandbox = await open(options)
   const opened = [sandbox]
-  const { timeoutMs = 500 } = options
+  const { timeoutMs = 60_000 } = options
 
   const ask: ProviderWorld['ask'] = async (method, path, { body, key, secret = 'sk_test_any' } = {}) => {
     const answer = await fetch(sandbox.url + path, {

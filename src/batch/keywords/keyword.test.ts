@@ -187,7 +187,8 @@ test('a hostile text of combining marks is refused without being normalised', ()
   const marks = '\u0301\u0323'.repeat(60_000)
   const start = performance.now()
   expect(cleanKeyword(`a${marks}`)).toEqual({ refusal: 'keyword_too_long' })
-  expect(performance.now() - start).toBeLessThan(250)
+  // Normalised it takes minutes.
+  expect(performance.now() - start).toBeLessThan(10_000)
 })
 
 describe('for any text', () => {

@@ -71,9 +71,19 @@ test('ten thousand secrets that begin alike are all found, and a line costs litt
   for (const value of values) expect(covered(secrets, `<${value}>`)).toBe('<[masked]>')
 
   const line = Buffer.from('{"level":"info","event":"http.answered","route":"/api/x","n":1}\n'.repeat(5))
-  const started = process.hrtime.bigint()
-  for (let i = 0; i < 2000; i++) secrets.cover(line)
-  expect(Number(process.hrtime.bigint() - started) / 2000 / 1000).toBeLessThan(100)
+  const lone = createSecretSet()
+  lone.add(values[0]!)
+  // The least of several: a busy machine can only add to a time.
+  const leastMs = (of: typeof secrets) =>
+    Math.min(
+      ...Array.from({ length: 20 }, () => {
+        const startedAt = performance.now()
+        for (let i = 0; i < 100; i++) of.cover(line)
+        return performance.now() - startedAt
+      }),
+    )
+  leastMs(lone)
+  expect(leastMs(secrets) / leastMs(lone)).toBeLessThan(10)
 })
 
 test('if the search fails, a fixed line takes the place of the line', () => {
