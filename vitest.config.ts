@@ -6,11 +6,11 @@ export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     globalSetup: ['test/postgres.ts'],
-    // A machine that lends its cores to others stands still for seconds; what hangs for ever is still found.
-    testTimeout: 180_000,
-    hookTimeout: 180_000,
+    // A machine that lends its cores to others can be thirty times as slow; what hangs for ever is still found.
+    testTimeout: 900_000,
+    hookTimeout: 900_000,
     // How long a story waits for what must come; a busy machine needs more than the second that is usual.
-    expect: { poll: { timeout: 60_000 } },
+    expect: { poll: { timeout: 180_000 } },
     pool: 'forks',
     // No module keeps state that another file's tests could see, and loading 1,300 modules anew for each of 150 files
     // took a tenth of the whole. What a file changes of the process (environment, timers, globals) it puts back.

@@ -30,7 +30,7 @@ test('the clock stands free after a move, also when a renewal of its lease arriv
 
   expect(await isMoving(app)).toBe(false)
   expect(await beginMove(app, new Date(target.getTime() + 1_000))).toBe(true)
-}, 180_000)
+})
 
 test('a simulator with a clock of its own is turned along, so that both tell the same time of a charge', async () => {
   const provider = await openProviderWorld()
@@ -59,7 +59,7 @@ test('a simulator with a clock of its own is turned along, so that both tell the
     await own.close()
     await provider.close()
   }
-}, 180_000)
+})
 
 /** A pool on which renewals of the mover's lease stay on their way until they are released. */
 function holdRenewals(pool: pg.Pool) {

@@ -70,6 +70,14 @@ export type WorldOptions = {
   environment?: Record<string, string>
 }
 
+/** What is healthy and slow is waited for: tests run where others take most of the cores. Tests of silence say less. */
+const patience = {
+  DATABASE_CONNECT_TIMEOUT_MS: '60000',
+  DATABASE_QUERY_TIMEOUT_MS: '600000',
+  PROVIDER_TIMEOUT_MS: '8000',
+  ANSWER_WITHIN_MS: '60000',
+}
+
 export async function openWorld(options: WorldOptions = {}): Promise<World> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-world-'))
   const url = await createDatabase()
@@ -78,6 +86,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
     RANKLEDGER_DATA: dataDir,
     PORT: '0',
     LOG_LEVEL: 'silent',
+    ...patience,
     VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
     WEBHOOK_SECRETS: `whsec_${randomBytes(32).toString('base64')}`,
     ...options.environment,

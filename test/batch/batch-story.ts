@@ -28,7 +28,7 @@ export function trigger(world: World, task: string, token?: string): Promise<Ans
 let buckets = 0
 
 /** Asks for a run until it has ended. Each look counts against a workspace, so each takes another. */
-export async function ended(world: World, runId: string, timeoutMs = 120_000) {
+export async function ended(world: World, runId: string, timeoutMs = 600_000) {
   return runUntil(world, runId, ({ status }) => !['queued', 'running'].includes(status), timeoutMs)
 }
 
@@ -36,7 +36,7 @@ export async function runUntil(
   world: World,
   runId: string,
   holds: (run: { status: string; progress: number }) => boolean,
-  timeoutMs = 60_000,
+  timeoutMs = 600_000,
 ) {
   const deadline = performance.now() + timeoutMs
   for (;;) {

@@ -71,7 +71,7 @@ describe.runIf(nodes.length > 0)('on a cluster', () => {
         volume: at,
       })),
     })
-  }, 120_000)
+  })
   afterAll(async () => {
     await world?.close()
     await dropOnNodes(nodes, name)

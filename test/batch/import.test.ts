@@ -238,7 +238,7 @@ describe('importing ranks', () => {
           expect(row?.bytes ?? 0n).toBeGreaterThan(lastBytes)
           lastBytes = row!.bytes
         },
-        { timeout: 30_000, interval: 5 },
+        { timeout: 180_000, interval: 5 },
       )
       child.kill('SIGKILL')
       expect((await ended).code).toBeNull()
@@ -270,7 +270,7 @@ describe('importing ranks', () => {
         expect(
           await world.query('select 1 from batch.import_progress where id like $1', [`ranks ${workspace} %`]),
         ).toHaveLength(1),
-      { timeout: 30_000, interval: 5 },
+      { timeout: 180_000, interval: 5 },
     )
     child.kill('SIGKILL')
     await ended

@@ -31,6 +31,21 @@ describe('registering', () => {
     expect(again.body.data).toEqual({ registered: 1, skipped: 1 })
   })
 
+  test('tells the verdict on each entry to whoever asks for it', async () => {
+    const workspace = newWorkspace()
+    await register(workspace, ['Running Shoes'])
+    const keywords = ['trail shoes', 'running  shoes', 'TRAIL SHOES', '나이키']
+    const each = await world.post('/api/batch/keywords?each=true', { workspace_id: workspace, keywords })
+    expect(each.body.data).toEqual({
+      registered: 2,
+      skipped: 2,
+      verdicts: ['registered', 'skipped', 'skipped', 'registered'],
+    })
+    await remove(workspace, ['나이키'])
+    const revived = await world.post('/api/batch/keywords?each=true', { workspace_id: workspace, keywords })
+    expect(revived.body.data.verdicts).toEqual(['skipped', 'skipped', 'skipped', 'registered'])
+  })
+
   test('keeps the first spelling of a keyword', async () => {
     const workspace = newWorkspace()
     await register(workspace, ['ＮＩＫＥ Air', 'nike air'])

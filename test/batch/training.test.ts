@@ -16,7 +16,7 @@ const smallWorld = () => simulateRanks(demoKeywords().slice(0, 60), { days: 60, 
 
 const modelsOf = async (world: World) => (await world.get('/api/batch/models?limit=100')).body.data.models
 
-describe('a first model', { timeout: 120_000 }, () => {
+describe('a first model', () => {
   let world: World
   beforeAll(async () => {
     world = await openWorld({ now, worker: true })
@@ -318,5 +318,5 @@ describe('real workers', () => {
     } finally {
       await world.close()
     }
-  }, 180_000)
+  })
 })

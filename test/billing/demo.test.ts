@@ -4,9 +4,7 @@ import { demoCustomers } from '../../src/demo/demo-customers.ts'
 import { openWorld } from '../world.ts'
 import { runCommand } from './run-command.ts'
 
-test('fifty customers live through a year, and both books agree at its end', {
-  timeout: 240_000,
-}, async () => {
+test('fifty customers live through a year, and both books agree at its end', async () => {
   const world = await openWorld({ now: '2026-03-05T09:00:00+09:00', worker: true, webhooks: true })
   try {
     const environment = { ...world.environment, PORT: new URL(world.url).port, BOOTSTRAP_TOKEN: world.token }

@@ -161,14 +161,11 @@ test('refused credentials stop charging through that provider alone, until they 
   expect(await liftCredentialStop(moved.app, 'new-house')).toBe(false)
   expect(await liftCredentialStop(moved.app, 'old-house')).toBe(true)
   await expect
-    .poll(
-      async () => {
-        await moved.forgetLeases()
-        await moved.runDue()
-        return (await moved.invoices('loyal'))[0].status
-      },
-      { timeout: 5_000 },
-    )
+    .poll(async () => {
+      await moved.forgetLeases()
+      await moved.runDue()
+      return (await moved.invoices('loyal'))[0].status
+    })
     .toBe('paid')
   expect(await listAlarms(moved.app.db, 10)).toEqual([])
 })

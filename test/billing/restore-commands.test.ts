@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { audit } from '../../src/cli/audit.ts'
 import { backlog } from '../../src/cli/backlog.ts'
 import type { Command } from '../../src/cli/command.ts'
@@ -10,8 +10,6 @@ import { reconcile } from '../../src/cli/reconcile.ts'
 import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
 import { copyDatabase, disconnectAll, dropDatabase, openWorld, setClock, type World } from '../world.ts'
 import { runCommand } from './run-command.ts'
-
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 })
 
 let provider: ProviderWorld
 let world: World

@@ -560,9 +560,7 @@ describe('what becomes of them', () => {
   })
 })
 
-test('notifications that are doubled, overtaken and dropped, beside answers that are lost, leave both books alike', {
-  timeout: 240_000,
-}, async () => {
+test('notifications that are doubled, overtaken and dropped, beside answers that are lost, leave both books alike', async () => {
   const world = await openWorld({
     now: '2026-03-05T09:00:00+09:00',
     worker: true,
@@ -598,7 +596,7 @@ test('notifications that are doubled, overtaken and dropped, beside answers that
               + (select count(*) from sandbox.delivery where status = 'waiting') as n`,
         )
       )[0]!.n
-    await expect.poll(settled, { timeout: 60_000, interval: 250 }).toBe(0n)
+    await expect.poll(settled, { interval: 250 }).toBe(0n)
     const { invoices } = (await world.get('/api/billing/invoices?limit=100')).body.data
     await Promise.all(
       invoices
@@ -608,7 +606,7 @@ test('notifications that are doubled, overtaken and dropped, beside answers that
         ),
     )
     await world.post('/api/sandbox/provider/faults', {})
-    await expect.poll(settled, { timeout: 60_000, interval: 250 }).toBe(0n)
+    await expect.poll(settled, { interval: 250 }).toBe(0n)
 
     const doubled = await world.query(
       'select event_id from sandbox.delivery group by event_id having count(*) > 1',

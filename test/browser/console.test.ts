@@ -26,7 +26,7 @@ beforeAll(async () => {
   context = await opened.browser.newContext({ locale: 'en-US', viewport: { width: 1280, height: 900 } })
   page = await context.newPage()
   listen(page)
-  page.setDefaultTimeout(20_000)
+  page.setDefaultTimeout(180_000)
 })
 afterAll(async () => {
   await opened?.close()
@@ -45,7 +45,6 @@ function listen(one: Page): void {
 const open = (path: string) => page.goto(`${world.url}/console${path}`)
 const button = (name: string | RegExp, within: Pick<Page, 'getByRole'> = page) =>
   within.getByRole('button', { name, exact: typeof name === 'string' })
-const patient = { timeout: 60_000 }
 const dialog = () => page.getByRole('dialog')
 
 test('a newcomer signs in, subscribes, turns the clock, refunds and cancels', async () => {
@@ -67,10 +66,9 @@ test('a newcomer signs in, subscribes, turns the clock, refunds and cancels', as
   await expect
     .poll(
       async () => (await world.get('/api/billing/invoices?account_id=acct_first')).body.data.invoices.length,
-      { timeout: 20_000 },
     )
     .toBe(2)
-  await expect.poll(() => page.getByTestId('clock').textContent(), patient).not.toBe(before)
+  await expect.poll(() => page.getByTestId('clock').textContent()).not.toBe(before)
 
   await open('/invoices')
   await page.getByRole('table').getByRole('link').first().click()
@@ -89,7 +87,7 @@ test('a newcomer signs in, subscribes, turns the clock, refunds and cancels', as
   await button('Cancel subscription', dialog()).click()
   await page.getByText('Canceling').first().waitFor()
   await button('Resume').waitFor()
-  await expect.poll(() => button('Cancel subscription').count(), patient).toBe(0)
+  await expect.poll(() => button('Cancel subscription').count()).toBe(0)
 })
 
 const keywords = Array.from({ length: 20 }, (_, at) => `running shoes ${at + 1}`)
@@ -105,6 +103,12 @@ test('keywords are pasted, their ranks drawn, and a model is trained and active'
   await button('Remove the marked lines', dialog()).click()
   await button('Register 20', dialog()).click()
   await dialog().getByText('20 registered, 0 already there').waitFor()
+  await dialog().getByRole('textbox').fill(['running shoes 1', 'trail shoes', 'Trail  Shoes'].join('\n'))
+  await button('Register 3', dialog()).click()
+  await dialog().getByText('1 registered, 2 already there').waitFor()
+  expect(
+    await dialog().getByRole('list', { name: 'Verdict on each line' }).getByRole('listitem').allInnerTexts(),
+  ).toEqual(['running shoes 1 already there', 'trail shoes registered', 'Trail  Shoes already there'])
   await page.keyboard.press('Escape')
 
   const lastDay = addDays(dayOf(world.app.clock(), 'UTC'), -1)
@@ -121,7 +125,7 @@ test('keywords are pasted, their ranks drawn, and a model is trained and active'
 
   await open('/training')
   await button('Train a model').click()
-  await page.getByRole('link', { name: 'v1' }).first().waitFor({ timeout: 60_000 })
+  await page.getByRole('link', { name: 'v1' }).first().waitFor()
   await page.getByRole('link', { name: 'v1' }).first().click()
   await page.getByRole('img', { name: 'Reliability' }).waitFor()
   await button('Retire').waitFor()
@@ -173,17 +177,17 @@ test('no page has a serious fault of accessibility, in light or dark, and none i
     await open(path)
     await page.getByRole('heading', { level: 1 }).waitFor()
     // Live pages ask again and again, so that the network never rests; what waits shows a skeleton.
-    await expect.poll(() => page.locator('.mantine-Skeleton-root').count(), patient).toBe(0)
+    await expect.poll(() => page.locator('.mantine-Skeleton-root').count()).toBe(0)
     faults.push(...(await axeFaults(path)))
     await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' })
     faults.push(...(await axeFaults(`${path} in the dark`, ['color-contrast'])))
     await page.setViewportSize({ width: 390, height: 844 })
     // Charts follow a moment later.
     const over = () => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
-    await expect.poll(over, { timeout: 4_000, message: `${path} on a telephone` }).toBeLessThanOrEqual(0)
+    await expect.poll(over, { message: `${path} on a telephone` }).toBeLessThanOrEqual(0)
   }
   expect(faults).toEqual([])
-}, 180_000)
+})
 
 type AxeFound = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
 

@@ -8,8 +8,8 @@ import type { ServiceTime } from './service-time.ts'
 
 /** Longer than a provider remembers a key and a doubt is looked at, so that each turn may end a doubt. */
 const turnDays = 1.2
-const turnsWithinMs = 180_000
-const restsWithinMs = 90_000
+const turnsWithinMs = 600_000
+const restsWithinMs = 300_000
 
 /** Troubles are over. Everybody asks again until they know, and time passes until nothing is left to do. */
 export async function converge(fleet: Fleet, caller: Caller, time: ServiceTime, seed: number): Promise<void> {

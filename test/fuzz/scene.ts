@@ -253,7 +253,7 @@ async function runToEnd(ask: Asking, task: string): Promise<void> {
 
 /** Waits until no run is queued or running; one that failed ends everything. */
 async function runsAtRest(ask: Asking): Promise<void> {
-  const deadline = performance.now() + 60_000
+  const deadline = performance.now() + 300_000
   for (;;) {
     const { runs } = (await ask('GET', '/api/batch/runs?limit=100')).data as unknown as {
       runs: { task: string; status: string }[]

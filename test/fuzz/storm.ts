@@ -280,7 +280,7 @@ async function countOf(service: Service, from: string): Promise<number> {
 
 /** Gives up after a minute; what is not at rest by then shows in the checks that follow. */
 async function until(holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 60_000
+  const deadline = performance.now() + 300_000
   while (!(await holds()) && performance.now() < deadline) await sleep(50)
 }
 

@@ -28,7 +28,7 @@ export type Heard =
   | { readonly kind: 'closed'; readonly ms: number }
   | { readonly kind: 'late'; readonly ms: number }
 
-const ordinaryPatienceMs = 5_000
+const ordinaryPatienceMs = 60_000
 
 export type Wire = { ask(sent: Sent): Promise<Heard>; close(): void }
 

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runDue as runBatchDue } from '../../src/batch/due.ts'
 import { listDueTurns, nextDue, runDue } from '../../src/billing/due.ts'
 import { rollUpDays } from '../../src/billing/summary/day-totals.ts'
@@ -17,8 +17,6 @@ import { seededRandom } from '../simulation/random.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { grow } from './grow.ts'
 import { growingParts, listenTo, planOf, type Statement } from './statements.ts'
-
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 400_000 })
 
 let url: string
 let service: Service

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net'
 import pg from 'pg'
-import { afterEach, describe, expect, inject, test, vi } from 'vitest'
+import { afterEach, describe, expect, inject, test } from 'vitest'
 import {
   isDatabaseUnavailable,
   isRefusedByServer,
@@ -12,8 +12,6 @@ import { lookAtConnection } from '../../src/platform/database/pooler.ts'
 import { openProxy, type TcpProxy } from '../chaos/proxy.ts'
 import { databaseUrl } from '../postgres.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 const undo: (() => Promise<unknown>)[] = []
 afterEach(async () => {

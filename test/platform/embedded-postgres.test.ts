@@ -30,7 +30,6 @@ import {
 import { findProcess } from '../../src/platform/embedded-postgres/process-mark.ts'
 
 // Each story starts a real server, and most start another process beside it.
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 120_000 })
 
 const root = process.getuid?.() === 0
 const nobody = { uid: 65534, gid: 65534 }
@@ -324,7 +323,9 @@ describe('after a crash', () => {
     for (const time of [1, 2]) {
       const pid = await getPostmasterPid()
       process.kill(pid, 'SIGKILL')
-      await vi.waitUntil(async () => await query(database, 'select 1').catch(() => null), { timeout: 60_000 })
+      await vi.waitUntil(async () => await query(database, 'select 1').catch(() => null), {
+        timeout: 180_000,
+      })
       expect(await query(database, 'select id from paid')).toEqual([{ id: 1 }])
       expect(attempts).toEqual(Array(time).fill(1))
       expect(await getPostmasterPid()).not.toBe(pid)
@@ -337,7 +338,7 @@ describe('after a crash', () => {
     const one = await open({ keepAlive: true, onRestart: () => restarts.push('one') })
     await open({ keepAlive: true, onRestart: () => restarts.push('two') })
     process.kill(await getPostmasterPid(), 'SIGKILL')
-    await vi.waitUntil(async () => await query(one, 'select 1').catch(() => null), { timeout: 60_000 })
+    await vi.waitUntil(async () => await query(one, 'select 1').catch(() => null), { timeout: 180_000 })
     await delay(500) // longer than a watcher takes to look again: only silence can show that the other did not start it
     expect(restarts).toHaveLength(1)
   })

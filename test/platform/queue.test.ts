@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { openDb } from '../../src/platform/database/db.ts'
 import { enqueue, listDeadJobs, PoisonedJob } from '../../src/platform/queue/queue.ts'
 import { forgetFreedJobs, freeDeadWorkers, reviveDeadJob } from '../../src/platform/queue/queue-schema.ts'
@@ -12,7 +12,6 @@ import {
 import { openWorld, type World } from '../world.ts'
 
 // Whole processes are started and killed here, which takes its time on a busy machine.
-vi.setConfig({ testTimeout: 180_000 })
 
 let world: World
 const processes: ChildProcess[] = []
@@ -87,10 +86,10 @@ test('the jobs of a killed worker are taken up by another within 15 seconds, eac
 }, async () => {
   const first = startProcess(60_000)
   await enqueueDeeds(['a', 'b', 'c'])
-  await expect.poll(begun, { timeout: 60_000 }).toHaveLength(3)
+  await expect.poll(begun).toHaveLength(3)
   // The other is there before, so that what is timed is how soon a death is seen, not how soon a process starts.
   const other = startProcess(0)
-  await expect.poll(() => other.said, { timeout: 60_000 }).toContain('working')
+  await expect.poll(() => other.said).toContain('working')
   first.kill('SIGKILL')
   const killedAt = performance.now()
   await expect
@@ -114,15 +113,15 @@ test('the jobs of a killed worker are taken up by another within 15 seconds, eac
 test('a worker that sleeps through its lease is fenced when it wakes, and the work is settled once', async () => {
   const sleeper = startProcess(3_000)
   await enqueueDeeds(['x'])
-  await expect.poll(begun, { timeout: 60_000 }).toHaveLength(1)
+  await expect.poll(begun).toHaveLength(1)
   sleeper.kill('SIGSTOP')
-  await expect.poll(() => freeDeadWorkers(world.app.pool), { timeout: 60_000, interval: 500 }).toBe(1)
+  await expect.poll(() => freeDeadWorkers(world.app.pool), { interval: 500 }).toBe(1)
   const other = startProcess(0)
-  await expect.poll(done, { timeout: 60_000 }).toEqual([{ id: 'x', pid: other.pid }])
+  await expect.poll(done).toEqual([{ id: 'x', pid: other.pid }])
   sleeper.kill('SIGCONT')
-  await expect.poll(() => sleeper.said.join(), { timeout: 60_000 }).toMatch(/StaleWorker/)
+  await expect.poll(() => sleeper.said.join()).toMatch(/StaleWorker/)
   expect(await done()).toEqual([{ id: 'x', pid: other.pid }])
-  await expect.poll(() => sleeper.said.join(), { timeout: 60_000 }).toMatch(/lease lost/)
+  await expect.poll(() => sleeper.said.join()).toMatch(/lease lost/)
 })
 
 test('a poisoned job dies at once, is listed, can be revived, and blocks nobody', async () => {
@@ -172,6 +171,6 @@ test('a job that kills its worker every time ends as a dead job', async () => {
     }
     return (await listDeadJobs(db(), 10)).length
   }
-  await expect.poll(lookAfter, { timeout: 170_000, interval: 200 }).toBe(1)
+  await expect.poll(lookAfter, { interval: 200 }).toBe(1)
   expect(victims).toBeGreaterThan(2)
 })

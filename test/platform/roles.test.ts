@@ -40,7 +40,7 @@ beforeAll(async () => {
   // Twice, as after each upgrade.
   for (let times = 0; times < 2; times++) await owner.query((await grantsFor(owner, 'app')).join('\n'))
   world = await openWorld({ worker: true, webhooks: true, environment: { DATABASE_URL: appUrl } })
-}, 180_000)
+})
 
 afterAll(async () => {
   await world?.close()
@@ -119,9 +119,7 @@ test('a role that only reads and writes rows serves and works both areas', async
   ).toBe(200)
   // The worker's own tables: jobs were taken from the queue and are gone.
   await expect
-    .poll(async () => (await owner.query('select 1 from graphile_worker._private_jobs')).rowCount, {
-      timeout: 10_000,
-    })
+    .poll(async () => (await owner.query('select 1 from graphile_worker._private_jobs')).rowCount)
     .toBe(0)
   expect(
     (await owner.query("select count(*)::int as n from billing.webhook where status <> 'failed'")).rows[0].n,

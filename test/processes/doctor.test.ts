@@ -1,11 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { db } from '../../src/cli/db.ts'
 import { doctor } from '../../src/cli/doctor.ts'
 import { runCommand } from '../billing/run-command.ts'
 import { openWorld, type World } from '../world.ts'
-
-vi.setConfig({ testTimeout: 180_000 })
 
 let world: World
 beforeAll(async () => {

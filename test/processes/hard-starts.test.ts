@@ -5,11 +5,9 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
-
-vi.setConfig({ testTimeout: 300_000 })
 
 let folder: string
 const undo: (() => unknown)[] = []

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newToken } from '../../src/platform/access/token.ts'
 import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
@@ -18,8 +18,6 @@ import { openTlsFront } from './tls-front.ts'
 
 // MODE=live as it is started for real: live keys, TLS to the provider under a certificate that must be trusted, and a
 // database of its own. Only the money is nobody's.
-
-vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 })
 
 type Client = Readonly<Record<string, string>>
 type Live = {
@@ -152,7 +150,7 @@ describe.each(houses)('live with $wire.name', (live) => {
       const invoices = async (): Promise<any[]> =>
         ((await ask('GET', '/api/billing/invoices?account_id=acct_live')).data as { invoices: [] }).invoices
       const comesTrue = (read: () => Promise<unknown>, expected: object) =>
-        expect.poll(read, { timeout: 60_000, interval: 200 }).toMatchObject(expected)
+        expect.poll(read, { interval: 200 }).toMatchObject(expected)
 
       const plan = { name: 'Pro', amount: 9900, currency: 'KRW', interval: 'month' }
       expect(await ask('PUT', '/api/billing/plans/pro', plan)).toMatchObject({ status: 200 })

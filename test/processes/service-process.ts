@@ -35,7 +35,7 @@ export function startService(args: string[], environment: Record<string, string>
   child.stderr.on('data', take)
   const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)))
 
-  const event: ServiceProcess['event'] = (name, timeoutMs = 60_000) =>
+  const event: ServiceProcess['event'] = (name, timeoutMs = 300_000) =>
     new Promise((resolve, reject) => {
       const end = (finish: () => void) => {
         clearTimeout(timer)

@@ -46,7 +46,7 @@ test('two serve and two work processes let exactly 100 of 1,000 parallel request
   expect(await admitted(['first', 'second'])).toBe(200)
 
   expect(await Promise.all([...serves, ...works].map((one) => one.stop()))).toEqual([0, 0, 0, 0])
-}, 300_000)
+})
 
 test('a rolling restart behind a proxy that follows /readyz loses no request', async () => {
   const backends: string[] = []
@@ -89,7 +89,7 @@ test('a rolling restart behind a proxy that follows /readyz loses no request', a
   expect(Object.keys(statuses)).toEqual(['404'])
   expect(statuses['404']).toBeGreaterThan(200)
   expect(await current.stop()).toBe(0)
-}, 180_000)
+})
 
 /** Sends each request to a backend whose last `/readyz` was 200, as a load balancer does. */
 async function startProxy(backends: () => string[]): Promise<{ server: Server; settled(): Promise<void> }> {

@@ -3,11 +3,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
 
 // Whole processes are started and stopped here, which takes its time on a busy machine.
-vi.setConfig({ testTimeout: 180_000 })
 
 let made: string
 let dataDir: string

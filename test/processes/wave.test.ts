@@ -1,11 +1,9 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { requestRefund } from '../../src/billing/refunds/request-refund.ts'
 import { openSlowProvider } from '../slow-provider.ts'
 import { makeDue, storeSubscriptions } from '../stored-subscriptions.ts'
 import { openWorld, type World } from '../world.ts'
 import { type ServiceProcess, startService } from './service-process.ts'
-
-vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 
 let world: World
 let provider: Awaited<ReturnType<typeof openSlowProvider>>
@@ -108,7 +106,7 @@ test('asked to stop in a wave, a process begins no call any more, ends soon, and
 }, async () => {
   await startWave(200)
   const stopping = work()
-  await expect.poll(() => provider.charges().length, { timeout: 40_000 }).toBeGreaterThan(64)
+  await expect.poll(() => provider.charges().length).toBeGreaterThan(64)
   const stoppedAt = performance.now()
   const ended = stopping.stop('SIGTERM')
   await stopping.event('service.stopping')
@@ -128,14 +126,10 @@ test('asked to stop in a wave, a process begins no call any more, ends soon, and
   const next = work()
   await next.event('service.started')
   await expect
-    .poll(
-      () =>
-        one(
-          `select count(*)::int as v from billing.invoice where account_id like 'stored_%' and status = 'paid'`,
-        ),
-      {
-        timeout: 60_000,
-      },
+    .poll(() =>
+      one(
+        `select count(*)::int as v from billing.invoice where account_id like 'stored_%' and status = 'paid'`,
+      ),
     )
     .toBe(200)
   expect(

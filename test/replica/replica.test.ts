@@ -8,8 +8,6 @@ import { startService } from '../processes/service-process.ts'
 import { type Answer, openWorld, type World } from '../world.ts'
 import { openReplicatedServer, type ReplicatedServer } from './streaming-replica.ts'
 
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 240_000 })
-
 let servers: ReplicatedServer
 let world: World
 /** Of somebody who never writes. */
@@ -49,7 +47,7 @@ const replicaIs = (state: string, of: World = world) =>
   vi.waitFor(
     async () =>
       expect((await of.get('/readyz', { token: null })).body).toEqual({ status: 'ready', replica: state }),
-    { timeout: 60_000, interval: 50 },
+    { timeout: 180_000, interval: 50 },
   )
 
 const register = (keyword: string) =>
@@ -172,7 +170,7 @@ test('another process answers what it must not have missed', async () => {
   try {
     const url = await other.url()
     const ready = async () => (await (await fetch(`${url}/readyz`)).json()) as { replica: string }
-    await vi.waitFor(async () => expect((await ready()).replica).toBe('ready'), { timeout: 60_000 })
+    await vi.waitFor(async () => expect((await ready()).replica).toBe('ready'), { timeout: 180_000 })
     const position = positionOf(await register('through the first'))!
     const see = async (headers: Record<string, string>) => {
       // The writer's own token: the second process knows nothing of its write but by the position.

@@ -17,7 +17,6 @@ import { type Random, seededRandom } from './random.ts'
 // The simulation believes its model of a provider. Here model and simulator are asked the same, call by call, and must say
 // the same; so that what the simulation proves is proved of the adapters too.
 
-vi.setConfig({ testTimeout: 180_000 })
 afterEach(() => vi.unstubAllEnvs())
 
 type Played = {

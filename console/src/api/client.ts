@@ -9,6 +9,17 @@ export const client = createClient<paths>({
   fetch: (request: Request) => globalThis.fetch(request),
 })
 
+// Behind a replica a page must show what was just done on it, whichever process answers.
+let written: string | undefined
+client.use({
+  onRequest({ request }) {
+    if (written !== undefined) request.headers.set('x-write-position', written)
+  },
+  onResponse({ response }) {
+    written = response.headers.get('x-write-position') ?? written
+  },
+})
+
 export type Detail = { path: string; code: string; message: string; [more: string]: unknown }
 
 /** The API said no, or could not say anything. */

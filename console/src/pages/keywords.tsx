@@ -143,8 +143,6 @@ function Change({ ranks }: { ranks: Rank[] }) {
   )
 }
 
-type Verdict = { keyword: string; is: 'new' | 'repeated' | 'invalid'; why?: string }
-
 /** A list pasted from anywhere; each line gets its verdict, and one bad line registers nothing. */
 function PasteForm({
   opened,
@@ -163,18 +161,14 @@ function PasteForm({
     .split('\n')
     .map((line) => line.replace(/\r$/, ''))
     .filter((line) => line.trim() !== '')
-  const seen = new Set<string>()
-  const verdicts: Verdict[] = lines.map((keyword) => {
-    const why = bad.get(keyword)
-    if (why !== undefined) return { keyword, is: 'invalid', why }
-    const key = keyword.trim().toLowerCase()
-    if (seen.has(key)) return { keyword, is: 'repeated' }
-    seen.add(key)
-    return { keyword, is: 'new' }
-  })
   const register = useMutation({
     mutationFn: () =>
-      dataOf(client.POST('/api/batch/keywords', { body: { workspace_id: workspace, keywords: lines } })),
+      dataOf(
+        client.POST('/api/batch/keywords', {
+          params: { query: { each: true } },
+          body: { workspace_id: workspace, keywords: lines },
+        }),
+      ),
     onSuccess: () => {
       setBad(new Map())
       void queries.invalidateQueries()
@@ -192,7 +186,8 @@ function PasteForm({
       )
     },
   })
-  const invalid = verdicts.filter(({ is }) => is === 'invalid')
+  const invalid = lines.filter((line) => bad.has(line))
+  const verdicts = register.data?.verdicts?.map((is, at) => ({ at, keyword: lines[at], is }))
   return (
     <Modal
       opened={opened}
@@ -228,11 +223,22 @@ function PasteForm({
               : ((register.error as ApiError).details?.[0]?.message ?? register.error.message)}
           </Alert>
         )}
+        {verdicts && (
+          <ul className="rl-verdicts" aria-label={say('verdicts')}>
+            {verdicts.map(({ at, keyword, is }) => (
+              <li key={at}>
+                <span className="rl-dot" data-tone={is === 'registered' ? 'good' : 'quiet'} aria-hidden />
+                <strong>{keyword}</strong> {say(is)}
+              </li>
+            ))}
+          </ul>
+        )}
         {invalid.length > 0 && (
-          <ul style={{ margin: 0, paddingLeft: 18, fontSize: 'var(--mantine-font-size-sm)' }}>
-            {invalid.map(({ keyword, why }) => (
+          <ul className="rl-verdicts" aria-label={say('verdicts')}>
+            {[...new Set(invalid)].map((keyword) => (
               <li key={keyword}>
-                <strong>{keyword}</strong>: {why}
+                <span className="rl-dot" data-tone="bad" aria-hidden />
+                <strong>{keyword}</strong> {bad.get(keyword)}
               </li>
             ))}
           </ul>
@@ -245,14 +251,7 @@ function PasteForm({
             {invalid.length > 0 && (
               <Button
                 variant="default"
-                onClick={() =>
-                  setText(
-                    verdicts
-                      .filter(({ is }) => is !== 'invalid')
-                      .map(({ keyword }) => keyword)
-                      .join('\n'),
-                  )
-                }
+                onClick={() => setText(lines.filter((line) => !bad.has(line)).join('\n'))}
               >
                 {say('removeInvalid')}
               </Button>

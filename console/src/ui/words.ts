@@ -219,9 +219,9 @@ const words = {
   noKeywordsHint: ['Paste up to a hundred, one a line.', '한 줄에 하나씩 최대 100개를 붙여 넣으세요.'],
   addKeywords: ['Add keywords', '키워드 추가'],
   pasteHint: ['One keyword a line, up to 100', '한 줄에 하나, 최대 100개'],
+  verdicts: ['Verdict on each line', '줄별 결과'],
   registered: ['registered', '등록됨'],
   skipped: ['already there', '이미 있음'],
-  invalid: ['invalid', '오류'],
   register: ['Register {count}', '{count}개 등록'],
   registeredCount: [
     '{registered} registered, {skipped} already there',

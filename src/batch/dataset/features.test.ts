@@ -63,7 +63,7 @@ describe('nothing later than its own day changes the features of a rank', () => 
     })
   }
 
-  test('whatever is added, changed or taken away after it', { timeout: 60_000 }, () => {
+  test('whatever is added, changed or taken away after it', () => {
     let compared = 0
     let withVolume = 0
     fc.assert(

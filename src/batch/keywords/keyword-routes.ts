@@ -52,13 +52,32 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
         description:
           'Skipped are keywords that the workspace has already and repeats within the request. One bad entry refuses all.',
         tags: ['batch'],
+        querystring: Type.Object(
+          { each: Type.Optional(Type.Boolean({ description: 'Also tell the verdict on each entry' })) },
+          { additionalProperties: false },
+        ),
         body: Type.Object({ workspace_id: WorkspaceId, keywords: Keywords }, { additionalProperties: false }),
         errors: refuse.may('invalid_keyword'),
-        response: { 200: success(Type.Object({ registered: Type.Integer(), skipped: Type.Integer() })) },
+        response: {
+          200: success(
+            Type.Object({
+              registered: Type.Integer(),
+              skipped: Type.Integer(),
+              verdicts: Type.Optional(
+                Type.Array(Type.Enum(['registered', 'skipped']), {
+                  description: 'In the order of the request',
+                }),
+              ),
+            }),
+          ),
+        },
       },
     },
-    async (request) =>
-      envelope(await registerKeywords(app, request.body.workspace_id, request.body.keywords)),
+    async (request) => {
+      const { workspace_id, keywords } = request.body
+      const { verdicts, ...counts } = await registerKeywords(app, workspace_id, keywords)
+      return envelope(request.query.each ? { ...counts, verdicts } : counts)
+    },
   )
 
   http.get(

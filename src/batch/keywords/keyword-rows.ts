@@ -2,7 +2,7 @@ import type pg from 'pg'
 import type { Keyword } from './keyword.ts'
 
 /**
- * Adds keywords that are new to the workspace and revives removed ones; says how many it was. Keys go in sorted, so
+ * Adds keywords that are new to the workspace and revives removed ones; gives back the keys of those. Keys go in sorted, so
  * that two overlapping batches queue up instead of waiting for each other in a ring.
  *
  * One insert does both, and nothing is locked before it: Citus cannot carry a locking select from one part of a statement
@@ -13,9 +13,9 @@ export async function insertKeywords(
   workspaceId: string,
   keywords: readonly Keyword[],
   now: Date,
-): Promise<number> {
+): Promise<string[]> {
   const sorted = [...keywords].sort((a, b) => (a.key < b.key ? -1 : 1))
-  const { rows } = await pool.query<{ registered: number }>({
+  const { rows } = await pool.query<{ keys: string[] | null }>({
     name: 'insert-keywords',
     text: `
       -- Most of what is sent is known already and takes no further part.
@@ -33,12 +33,12 @@ export async function insertKeywords(
         on conflict (workspace_id, key) do update
           set removed_at = null, created_at = excluded.created_at, display = excluded.display
           where k.removed_at is not null
-        returning 1
+        returning k.key
       )
-      select count(*)::int as registered from registered`,
+      select json_agg(key) as keys from registered`,
     values: [workspaceId, sorted.map(({ key }) => key), sorted.map(({ display }) => display), now],
   })
-  return rows[0]!.registered
+  return rows[0]!.keys ?? []
 }
 
 /** Takes keywords out of the workspace; says how many were in it. Their rows stay, for their history hangs on them. */

@@ -29,7 +29,7 @@ describe('with scikit-learn’s settings it does as well as scikit-learn', () =>
   test.each<[string, BoosterSettings]>([
     ['max_iter=100, learning_rate=0.1, early', scikit],
     ['learning_rate=0.05, max_leaf_nodes=15', { ...scikit, learningRate: 0.05, maxLeaves: 15, l2: 5 }],
-  ])('%s', { timeout: 60_000 }, (setting, settings) => {
+  ])('%s', (setting, settings) => {
     const theirs = Object.entries(readReference()).find(([name]) => name.includes(setting))![1]
     const ours = measure(predict(trainBooster(train, 3, settings), later.columns), later.labels, 3)
     expect(Math.abs(ours.logLoss - theirs.log_loss)).toBeLessThan(0.003)

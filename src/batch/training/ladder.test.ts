@@ -28,9 +28,7 @@ function climbed(climb: Climb) {
   return climb
 }
 
-test('on the fixture it reaches 1.022 on days it never saw, and beats class shares by what the gate asks for', {
-  timeout: 120_000,
-}, async () => {
+test('on the fixture it reaches 1.022 on days it never saw, and beats class shares by what the gate asks for', async () => {
   const progress: number[] = []
   const climb = climbed(
     await climbLadder(train, { ...options, onProgress: (fraction) => progress.push(fraction) }),
@@ -43,9 +41,7 @@ test('on the fixture it reaches 1.022 on days it never saw, and beats class shar
   expect(progress.at(-1)).toBe(1)
 })
 
-test('the same seed gives the same model, wherever the last part is trained', {
-  timeout: 60_000,
-}, async () => {
+test('the same seed gives the same model, wherever the last part is trained', async () => {
   const hash = async (more: Partial<LadderOptions> = {}) => {
     const climb = climbed(await climbLadder(thinned(train, 10), { ...options, ...more }))
     return createHash('sha256').update(encodeModel(climb.model)).digest('hex')
@@ -57,29 +53,23 @@ test('the same seed gives the same model, wherever the last part is trained', {
   expect(await hash({ trainAside })).toBe(first)
 })
 
-test('with a thousand rows it does not fall below class shares', { timeout: 60_000 }, async () => {
+test('with a thousand rows it does not fall below class shares', async () => {
   const climb = climbed(await climbLadder(thinned(train, 20), options))
   const later = readFixture('test')
   expect(logLoss(predict(climb.model, later.columns), later.labels, 3)).toBeLessThan(1.0952)
   expect(climb.rungs.find((rung) => rung.name === 'gbdt')).toBeUndefined()
 })
 
-test.each([1, 2, 3])(
-  'labels drawn at random (%i) are not promoted above class shares',
-  { timeout: 60_000 },
-  async (seed) => {
-    const random = createRandom(seed)
-    const examples = thinned(train, 6)
-    const climb = climbed(
-      await climbLadder({ ...examples, labels: examples.labels.map(() => random.below(3)) }, options),
-    )
-    expect(climb.classShares.logLoss - climb.chosen.holdout.logLoss).toBeLessThan(0.002)
-  },
-)
+test.each([1, 2, 3])('labels drawn at random (%i) are not promoted above class shares', async (seed) => {
+  const random = createRandom(seed)
+  const examples = thinned(train, 6)
+  const climb = climbed(
+    await climbLadder({ ...examples, labels: examples.labels.map(() => random.below(3)) }, options),
+  )
+  expect(climb.classShares.logLoss - climb.chosen.holdout.logLoss).toBeLessThan(0.002)
+})
 
-test('the judged model has not seen the hold-out nor the days whose labels tell of it', {
-  timeout: 60_000,
-}, async () => {
+test('the judged model has not seen the hold-out nor the days whose labels tell of it', async () => {
   const examples = thinned(train, 20)
   const before = climbed(await climbLadder(examples, options))
   const scrambled = examples.labels.map((label, row) =>

@@ -231,7 +231,7 @@ describe('for any observations: late, twice, censored, of mixed kinds', () => {
   )
   const runs = { numRuns: 300 }
 
-  test('the months are those of a slow and simple model', { timeout: 30_000 }, () => {
+  test('the months are those of a slow and simple model', () => {
     fc.assert(
       fc.property(anyObservations, (observations) => {
         expect(monthlyVolumes(observations)).toEqual(naiveMonths(observations))
