@@ -42,7 +42,7 @@ async function makeTemplate(url: string): Promise<void> {
   await client.connect()
   await client.query(`create database ${template}`)
   await client.end()
-  await migrate(databaseUrl(url, template))
+  await migrate(databaseUrl(url, template), { connectTimeoutMs: 60_000 })
   await migrateQueue(databaseUrl(url, template))
 }
 

@@ -25,10 +25,11 @@ npm pack --silent --ignore-scripts --pack-destination "$work" >/dev/null
 mkdir "$work/app" && cd "$work/app"
 npm init -y >/dev/null
 npm install --no-audit --no-fund "$work"/rankledger-*.tgz
-export RANKLEDGER_DATA=$work/data PORT=0
+# A busy machine is slow, and no less right.
+export RANKLEDGER_DATA=$work/data PORT=0 PROVIDER_TIMEOUT_MS=60000 DATABASE_CONNECT_TIMEOUT_MS=60000
 npx rankledger serve >"$work/log" 2>&1 &
 service=$!
-for _ in $(seq 300); do
+for _ in $(seq 1500); do
   grep -q '"event":"service.started"' "$work/log" && break
   kill -0 "$service" 2>/dev/null || { cat "$work/log"; exit 1; }
   sleep 0.2

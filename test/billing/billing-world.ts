@@ -10,7 +10,7 @@ import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
 import { newToken } from '../../src/platform/access/token.ts'
 import { insertToken } from '../../src/platform/access/token-rows.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { openPool } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { buildHttp } from '../../src/platform/http/http.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { billingOn } from './scripted-billing.ts'
@@ -39,7 +39,7 @@ export async function openBillingWorld(
   } = {},
 ) {
   const url = options.on?.url ?? (await createDatabase())
-  const pool = openPool({ url, max: 20, name: 'test', onError: () => {} })
+  const pool = openPatientPool(url, 20, 'test')
   let now = new Date(options.now ?? '2026-03-05T09:00:00+09:00')
   const clock: Clock = Object.assign(() => now, {
     sync: async () => {},

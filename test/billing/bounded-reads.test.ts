@@ -9,7 +9,7 @@ import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-pa
 import { takeDueRefunds } from '../../src/billing/refunds/refund-turn-rows.ts'
 import { listUpcoming } from '../../src/billing/subscriptions/list-upcoming.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { openPool } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { lowestId } from '../../src/platform/id.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { billingOn, onlyProvider } from './scripted-billing.ts'
@@ -26,7 +26,7 @@ const day = (n: number) => new Date(now.getTime() - (stored - n) * 3_600_000)
 beforeAll(async () => {
   url = await createDatabase()
   // One connection, so that what it read is all that was read.
-  pool = openPool({ url, max: 1, name: 'bounded reads', onError() {} })
+  pool = openPatientPool(url, 1, 'bounded reads')
   const clock: Clock = Object.assign(() => now, { sync: async () => {}, moveTo: async () => {} })
   // It can list by change, so that nothing older has to be read again.
   const listChanges = async () => ({ kind: 'page', payments: [], next: null }) as const

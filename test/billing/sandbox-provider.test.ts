@@ -33,7 +33,7 @@ async function taken(
 }
 
 async function until<T>(read: () => Promise<T>, isThere: (value: T) => boolean): Promise<T> {
-  const deadline = Date.now() + 30_000
+  const deadline = Date.now() + 180_000
   for (;;) {
     const value = await read()
     if (isThere(value) || Date.now() > deadline) return value

@@ -565,7 +565,6 @@ test('notifications that are doubled, overtaken and dropped, beside answers that
     now: '2026-03-05T09:00:00+09:00',
     worker: true,
     webhooks: true,
-    environment: { PROVIDER_TIMEOUT_MS: '700' },
   })
   try {
     const faults = {

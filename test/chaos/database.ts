@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type pg from 'pg'
-import { openPool } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { findRecord } from '../../src/platform/embedded-postgres/cluster-record.ts'
 import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
 
@@ -22,7 +22,7 @@ export type Database = {
 /** A PostgreSQL with the settings of production: what is committed stays, also when it is killed. */
 export async function openDatabase(dataDir: string): Promise<Database> {
   const embedded = await openEmbeddedPostgres({ dataDir, keepAlive: true, onWarning: () => {} })
-  const observer = openPool({ url: embedded.url, max: 3, name: 'chaos observer', onError: () => {} })
+  const observer = openPatientPool(embedded.url, 3, 'chaos observer')
   const { pgdata } = (await findRecord(dataDir))!
 
   const postmasterPid = async () =>
@@ -61,7 +61,7 @@ export async function openDatabase(dataDir: string): Promise<Database> {
 const askAgainMs = 50
 
 /** Asks again and again until the answer is yes. For what gives no sign of itself. */
-export async function until(holds: () => Promise<boolean>, withinMs = 120_000): Promise<void> {
+export async function until(holds: () => Promise<boolean>, withinMs = 600_000): Promise<void> {
   const deadline = performance.now() + withinMs
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`It did not come about within ${withinMs} ms.`)

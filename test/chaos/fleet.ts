@@ -220,7 +220,7 @@ function through(databaseUrl: string, { port }: TcpProxy): string {
 async function ask(url: string): Promise<number> {
   try {
     const headers = { authorization: `Bearer ${providerKey}` }
-    const answer = await fetch(url, { headers, signal: AbortSignal.timeout(1_000) })
+    const answer = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })
     await answer.text()
     return answer.status
   } catch {

@@ -34,7 +34,7 @@ export type MemberOptions = {
   readonly onMishap: (what: string) => void
 }
 
-const stopsWithinMs = 40_000
+const stopsWithinMs = 120_000
 
 /** A process under a supervisor that starts it again, as an operator would have it. */
 export function openMember(options: MemberOptions): Member {

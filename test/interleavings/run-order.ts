@@ -23,7 +23,7 @@ export type Sides = { readonly A: Side; readonly B: Side }
 /** Which of a side's cuts count, by their place among all of its cuts. */
 export type Cuts = Readonly<Record<SideName, ReadonlySet<number>>>
 
-const patienceMs = 15_000
+const patienceMs = 120_000
 
 /**
  * Runs two works side by side, one step released at a time in the order asked for. A step that waits for the other

@@ -14,7 +14,8 @@ import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
 import { newToken } from '../../src/platform/access/token.ts'
 import { insertToken } from '../../src/platform/access/token-rows.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { openDb, openPool } from '../../src/platform/database/db.ts'
+import { openDb } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
 import type { Finished } from '../../src/platform/idempotency.ts'
 import { billingOn, onlyProvider } from '../billing/scripted-billing.ts'
@@ -76,7 +77,7 @@ export const firstRenewal = '2026-04-05T09:00:00+09:00'
 export const card = 'bk_test_ok'
 
 export async function openStage(url: string): Promise<Stage> {
-  const pool = openPool({ url, max: 5, name: 'interleaving stage', onError() {} })
+  const pool = openPatientPool(url, 5, 'interleaving stage')
   const watcher = new pg.Client({ connectionString: url })
   await watcher.connect()
   let now = new Date(start)

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { openPool } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 
 export type SideName = 'A' | 'B'
 
@@ -92,7 +92,7 @@ export function openSide(name: SideName, url: string): Side {
   }
 
   // A single connection: what a side does by itself keeps one order, and only the two sides mix.
-  const pool = openPool({ url, max: 1, name: `interleaving ${name}`, onError() {} })
+  const pool = openPatientPool(url, 1, `interleaving ${name}`)
   pool.on('connect', (client) => {
     const pid = pidOf(client)
     pids.add(pid)

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { openDb, openPool } from '../../src/platform/database/db.ts'
+import { openDb } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { startQueueWorker } from '../../src/platform/queue/queue-worker.ts'
 
 /**
@@ -8,7 +9,7 @@ import { startQueueWorker } from '../../src/platform/queue/queue-worker.ts'
  * its time, and settles behind the fence. `test.poison` ends the process.
  */
 const [url, tookMs] = [process.argv[2]!, Number(process.argv[3])]
-const pool = openPool({ url, max: 10, name: 'queue test', onError() {} })
+const pool = openPatientPool(url, 10, 'queue test')
 const db = openDb<object>(pool)
 
 startQueueWorker({

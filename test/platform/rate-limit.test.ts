@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
-import { openPool } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -107,7 +107,7 @@ test('what cannot be parsed counts against the token, and is limited like the re
 
 test('several limiters on one database agree to the last request, with crossed buckets and no deadlock', async () => {
   const pools = Array.from({ length: 4 }, () =>
-    openPool({ url: world.databaseUrl, max: 4, name: 'test', onError() {} }),
+    openPatientPool(world.databaseUrl, 4, 'test'),
   )
   const limiters = pools.map(openRateLimiter)
   const buckets = Array.from({ length: 10 }, (_, at) => `shared:${at}`)

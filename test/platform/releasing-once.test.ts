@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openPool } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { releasingOnce } from '../../src/platform/queue/queue-worker.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => dropDatabase(url))
 
-const open = () => releasingOnce(openPool({ url, max: 1, name: 'releasing once', onError: () => {} }))
+const open = () => releasingOnce(openPatientPool(url, 1, 'releasing once'))
 
 /** The library's own way of asking for a connection. */
 type Release = ((reason?: Error | boolean) => void) | undefined

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import type { Provider } from '../../src/billing/providers/port.ts'
 import { sandboxProvider } from '../../src/billing/providers/sandbox.ts'
 import { type Clock, movableClock } from '../../src/platform/clock.ts'
-import { openPool } from '../../src/platform/database/db.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import type { Faults } from '../../src/sandbox/faults.ts'
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
@@ -35,7 +35,7 @@ export async function openProviderWorld(
   options: Partial<SandboxOptions> & { timeoutMs?: number } = {},
 ): Promise<ProviderWorld> {
   const url = await createDatabase()
-  const pool = openPool({ url, max: 20, name: 'provider test', onError: () => {} })
+  const pool = openPatientPool(url, 20, 'provider test')
   const clock = await movableClock(pool)
   const open = (own: Partial<SandboxOptions>) =>
     openSandbox({
