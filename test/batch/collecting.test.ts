@@ -167,12 +167,32 @@ test('a dry check says what it would cost and asks nothing; a real one takes tod
 test('a source that fails for more than 30 % rests, and the rest of the day is not paid for', async () => {
   source.setFaults({ unavailable: 1 })
   const before = source.book.calls
+  // All 58 checks that are left are due: a run that did not stop would ask for every one of them.
+  await world.app.clock.moveTo(new Date('2030-01-19T22:00:00Z'))
+  const collectOnce = async () => {
+    const started = await world.post('/api/batch/trigger', { task: 'collect_ranks' })
+    await collectRanks(world.app.batch, { runId: started.body.data.run_id })
+    return source.book.calls - before
+  }
+  const asked = await collectOnce()
+  // It is judged at the twentieth answer at the latest; 32 calls may be under way by then.
+  expect(asked).toBeGreaterThanOrEqual(20)
+  expect(asked).toBeLessThanOrEqual(19 + 32)
+  const [serpapi] = (await world.get('/api/batch/sources')).body.data.sources.filter(
+    (one: { source: string }) => one.source === 'serpapi',
+  )
+  expect(serpapi).toMatchObject({ state: 'resting', last_error: { code: 'source_error' } })
+  const restMs = Date.parse(serpapi.until) - Date.parse('2030-01-19T22:00:00Z')
+  expect(restMs).toBeGreaterThanOrEqual(30 * 60_000)
+  expect(restMs).toBeLessThan(32 * 60_000)
+  expect(Date.parse(serpapi.next_check_at)).toBeLessThanOrEqual(Date.parse('2030-01-19T22:00:00Z'))
+  // While it rests nobody asks it, whoever starts a run.
+  expect(await collectOnce()).toBe(asked)
   await world.advanceTo('2030-01-20T00:00:00Z')
   const rows = (await rowsOf('mobile')).filter(
     ({ day, status }) => day === '2030-01-19' && status === 'failed',
   )
   expect(rows.reduce((sum, { count }) => sum + count, 0)).toBe(words.length - 2)
-  expect(source.book.calls - before).toBeLessThan(3 * words.length)
   source.setFaults({ unavailable: 0 })
 })
 

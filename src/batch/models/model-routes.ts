@@ -8,7 +8,7 @@ import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'
 import { refuse } from '../refusals.ts'
-import { runTasks } from '../runs/run.ts'
+import { TaskName } from '../runs/run-routes.ts'
 import { activateModel, retireModel } from './change-model.ts'
 import { modelStatuses, type RegisteredModel, renderManifest } from './manifest.ts'
 import { findModel, listModels } from './model-rows.ts'
@@ -27,7 +27,7 @@ const liveFields = {
 export const ModelBody = Type.Object(
   {
     model_id: Type.String(),
-    task: Type.Enum([...runTasks]),
+    task: TaskName,
     version: Type.Integer(),
     status: Type.Enum([...modelStatuses]),
     status_history: Type.Array(Type.Object({ status: Type.Enum([...modelStatuses]), at: Type.String() })),
@@ -73,7 +73,7 @@ export function modelRoutes(http: Http, app: BatchApp): void {
         querystring: Type.Object(
           {
             workspace_id: Type.Optional(WorkspaceId),
-            task: Type.Optional(Type.Enum([...runTasks])),
+            task: Type.Optional(TaskName),
             status: Type.Optional(Type.Enum([...modelStatuses])),
             ...pageQuery,
           },

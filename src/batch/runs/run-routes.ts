@@ -12,10 +12,12 @@ import { refuse } from '../refusals.ts'
 import { type Run, runErrors, runStatuses, runTasks, runTriggers } from './run.ts'
 import { findRun, listRuns } from './run-rows.ts'
 
+export const TaskName = Type.Enum([...runTasks], { title: 'TaskName' })
+
 export const RunBody = Type.Object(
   {
     run_id: Type.String(),
-    task: Type.Enum([...runTasks]),
+    task: TaskName,
     trigger: Type.Enum([...runTriggers]),
     status: Type.Enum([...runStatuses]),
     queued_at: Type.String(),
@@ -43,7 +45,7 @@ export function runRoutes(http: Http, app: BatchApp): void {
         querystring: Type.Object(
           {
             workspace_id: Type.Optional(WorkspaceId),
-            task: Type.Optional(Type.Enum([...runTasks])),
+            task: Type.Optional(TaskName),
             ...pageQuery,
           },
           { additionalProperties: false },

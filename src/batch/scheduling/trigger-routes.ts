@@ -5,6 +5,7 @@ import type { Http } from '../../platform/http/http.ts'
 import type { BatchApp } from '../app.ts'
 import { refuse } from '../refusals.ts'
 import { runTasks } from '../runs/run.ts'
+import { TaskName } from '../runs/run-routes.ts'
 import { rankRowsRequired, triggerRun } from './trigger-run.ts'
 
 export function triggerRoutes(http: Http, app: BatchApp): void {
@@ -30,7 +31,7 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
           202: success(
             Type.Object({
               run_id: Type.String(),
-              task: Type.Enum([...runTasks]),
+              task: TaskName,
               status: Type.Literal('queued'),
               preconditions: Type.Object(
                 {

@@ -8,6 +8,7 @@ import { kindsOf, sourceNames } from '../sources/port.ts'
 import { awake } from './breaker.ts'
 import { listSpendingOf } from './check-rows.ts'
 import { listSourceStates } from './source-rows.ts'
+import { listNextChecks } from './source-vital-rows.ts'
 import { installationScope } from './tracker-rows.ts'
 
 const SourceBody = Type.Object({
@@ -20,6 +21,7 @@ const SourceBody = Type.Object({
   budget_per_day: nullable(Type.Integer({ description: 'Paid calls of the whole installation' })),
   spent_today: Type.Integer(),
   lost_today: Type.Integer({ description: 'Of those: calls whose answers a crash lost' }),
+  next_check_at: nullable(Type.String({ description: 'Of ranks; one that has passed waits' })),
   last_error: nullable(Type.Object({ code: Type.String(), at: Type.String() })),
 })
 
@@ -45,12 +47,14 @@ export function sourceRoutes(http: Http, app: BatchApp): void {
       const now = app.clock()
       const states = await listSourceStates(app.db)
       const spending = await listSpendingOf(app.db, dayOf(now, app.timeZone), installationScope)
+      const nextChecks = await listNextChecks(app.db, [...app.sources.keys()])
       const time = (at: Date) => renderInstant(at, app.timeZone)
       const sources = sourceNames.map((name) => {
         const settings = app.sources.get(name)?.settings
         const stored = states.get(name)
         const state = stored && (awake(stored, now) ?? stored)
         const spent = spending.get(name)
+        const next = nextChecks.get(name)
         return {
           source: name,
           kinds: [...kindsOf[name]],
@@ -61,6 +65,7 @@ export function sourceRoutes(http: Http, app: BatchApp): void {
           budget_per_day: settings?.budgetPerDay ?? null,
           spent_today: spent?.spent ?? 0,
           lost_today: spent?.lost ?? 0,
+          next_check_at: next ? time(next) : null,
           last_error:
             state?.lastError && state.lastErrorAt
               ? { code: state.lastError, at: time(state.lastErrorAt) }

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { dayOf } from '../../platform/time.ts'
-import type { BatchApp } from '../app.ts'
+import type { BatchApp, BatchDb } from '../app.ts'
 import type { SourceState } from './source-rows.ts'
 
 /** How a source fares, in numbers for those who watch it. */
@@ -22,21 +22,31 @@ export async function readSourceVitals(app: BatchApp): Promise<SourceVitals[]> {
   const now = app.clock()
   const names = [...app.sources.keys()]
   if (names.length === 0) return []
-  const { rows } = await sql<Omit<SourceVitals, 'budgetPerDay'>>`
+  const nextChecks = await listNextChecks(app.db, names)
+  const { rows } = await sql<Omit<SourceVitals, 'budgetPerDay' | 'nextCheckSeconds'>>`
     select n.name as source, coalesce(s.state, 'ready') as state, coalesce(p.spent, 0) as "spentToday",
            coalesce(p.lost, 0) as "lostToday", coalesce(s.recent_good, 0) as "recentGood",
-           coalesce(s.recent_failed, 0) as "recentFailed",
-           -- What is planned comes first; else the next window that opens.
-           extract(epoch from coalesce(
-             (select c.due_at from batch.rank_check c where c.source = n.name and c.status = 'due' order by c.due_at limit 1),
-             (select min(t.next_plan_at) from batch.tracker t where t.source = n.name)) - ${now}::timestamptz)::float8
-             as "nextCheckSeconds"
+           coalesce(s.recent_failed, 0) as "recentFailed"
     from unnest(${names}::text[]) as n (name)
     left join batch.source s on s.name = n.name
     left join batch.source_spending p on p.source = n.name and p.day = ${dayOf(now, app.timeZone)} and p.scope = ''
     order by n.name`.execute(app.db)
-  return rows.map((row) => ({
-    ...row,
-    budgetPerDay: app.sources.get(row.source as never)!.settings.budgetPerDay,
-  }))
+  return rows.map((row) => {
+    const next = nextChecks.get(row.source)
+    return {
+      ...row,
+      budgetPerDay: app.sources.get(row.source as never)!.settings.budgetPerDay,
+      nextCheckSeconds: next ? (next.getTime() - now.getTime()) / 1000 : null,
+    }
+  })
+}
+
+/** When each of these sources is next to be asked for ranks. What is planned comes first; else the next window that opens. */
+export async function listNextChecks(db: BatchDb, names: readonly string[]): Promise<Map<string, Date>> {
+  const { rows } = await sql<{ source: string; at: Date | null }>`
+    select n.name as source, coalesce(
+      (select c.due_at from batch.rank_check c where c.source = n.name and c.status = 'due' order by c.due_at limit 1),
+      (select min(t.next_plan_at) from batch.tracker t where t.source = n.name)) as at
+    from unnest(${[...names]}::text[]) as n (name)`.execute(db)
+  return new Map(rows.flatMap(({ source, at }) => (at ? [[source, at] as const] : [])))
 }
