@@ -63,7 +63,7 @@ const ask: MeanAsk = {
   day: day(3),
 }
 
-function read(changes: Partial<MeanAsk> = {}, email = 'good@project.example', baseUrl = sandbox.url) {
+function open(email = 'good@project.example', baseUrl = sandbox.url) {
   const source = openSearchConsole({
     name: 'search_console',
     credentials: { keyFile: keyFile(email) },
@@ -73,7 +73,11 @@ function read(changes: Partial<MeanAsk> = {}, email = 'good@project.example', ba
     workspaceBudgetPerDay: 0,
   })
   opened.push(source)
-  return source.ranks!.readMean!({ ...ask, ...changes })
+  return source
+}
+
+function read(changes: Partial<MeanAsk> = {}, email?: string, baseUrl?: string) {
+  return open(email, baseUrl).ranks!.readMean!({ ...ask, ...changes })
 }
 
 describe('the adapter', () => {
@@ -111,6 +115,23 @@ describe('the adapter', () => {
       reason: 'not_final_yet',
       of: 'answer',
     })
+  })
+
+  test('many checks at once ask one by one whether their day is final, and one that fails takes no other along', async () => {
+    const checks = async () => {
+      const { ranks } = open()
+      const before = sandbox.book.calls
+      const told = await Promise.all(
+        Array.from({ length: 20 }, (_, n) => ranks!.readMean!({ ...ask, keyword: `word ${n}` })),
+      )
+      const failures = told.filter(({ kind }) => kind === 'failed').length
+      return { calls: sandbox.book.calls - before, failures }
+    }
+    // A token, a look and twenty questions.
+    expect(await checks()).toEqual({ calls: 22, failures: 0 })
+    sandbox.setFaults({ unreadable: 0.2 })
+    const { failures } = await checks().finally(() => sandbox.setFaults({ unreadable: 0 }))
+    expect(failures).toBeLessThan(15)
   })
 
   test('a refused account stops everything, and an empty quota ends the day', async () => {

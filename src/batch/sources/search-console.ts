@@ -22,6 +22,7 @@ export function openSearchConsole(settings: SourceSettings): Source {
   const fetchJson = openFetchJson({ timeoutMs, maxAnswerBytes: largestAnswer })
   const tokens = openTokens(account, settings.baseUrl, fetchJson)
   const finalDays = new Set<string>()
+  const looks = new Map<string, Promise<boolean | SourceFailure>>()
 
   const query = async (
     ask: MeanAsk,
@@ -47,15 +48,29 @@ export function openSearchConsole(settings: SourceSettings): Source {
   }
 
   /** A day without any row is not final yet; only then does a query without rows say something. */
-  const isFinal = async (ask: MeanAsk): Promise<boolean | SourceFailure> => {
-    const name = `${propertyOf(ask)} ${ask.day}`
-    if (finalDays.has(name)) return true
+  const lookWhetherFinal = async (ask: MeanAsk, name: string): Promise<boolean | SourceFailure> => {
     const rows = await query(ask, { dimensions: ['date'] })
     if (!isRows(rows)) return rows
     if (rows.length === 0) return false
     if (finalDays.size >= 10_000) finalDays.clear()
     finalDays.add(name)
     return true
+  }
+
+  /**
+   * Whoever asks at the same time waits for the same call: calls of their own would leave beside the rate. One that fails
+   * is the failure of one check only, and the next in line looks again.
+   */
+  const isFinal = async (ask: MeanAsk): Promise<boolean | SourceFailure> => {
+    const name = `${propertyOf(ask)} ${ask.day}`
+    for (let look = looks.get(name); look; look = looks.get(name)) {
+      const told = await look
+      if (typeof told === 'boolean') return told
+    }
+    if (finalDays.has(name)) return true
+    const look = lookWhetherFinal(ask, name).finally(() => looks.delete(name))
+    looks.set(name, look)
+    return look
   }
 
   return {
