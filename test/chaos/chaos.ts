@@ -13,6 +13,8 @@ const { values } = parseArgs({
     'postmaster-kills': { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     clients: { type: 'string', default: '8' },
+    /** Whose adapter and simulator: sandbox, stripe, toss or portone. */
+    provider: { type: 'string', default: 'sandbox' },
     json: { type: 'string' },
     /** Where logs, history and rows of a run with violations are kept. */
     keep: { type: 'string' },
@@ -35,9 +37,10 @@ const isEnough = (troubles: Troubles, elapsedMs: number) =>
   elapsedMs >= limits.ms ||
   (troubles.kills('application') >= limits.kills && troubles.kills('postmaster') >= limits.postmasterKills)
 
-console.log(`seed ${values.seed}`)
+console.log(`seed ${values.seed}, provider ${values.provider}`)
 const report = await runChaos({
   seed: Number(values.seed),
+  provider: values.provider,
   clients: Number(values.clients),
   pace: { killEveryMs: 2_000, illMs: 2_500 },
   isEnough,
@@ -95,6 +98,8 @@ function described(report: ChaosReport): string {
     ...(neverCame.length > 0 ? [`never came: ${neverCame.join(', ')}`] : []),
     `${violations.length} violations`,
     ...violations.slice(0, 40).map(({ invariant, detail }) => `  ${invariant}: ${detail}`),
-    ...(violations.length > 0 ? [`npm run chaos -- --minutes ${values.minutes} --seed ${report.seed}`] : []),
+    ...(violations.length > 0
+      ? [`npm run chaos -- --provider ${values.provider} --minutes ${values.minutes} --seed ${report.seed}`]
+      : []),
   ].join('\n')
 }

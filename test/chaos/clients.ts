@@ -1,8 +1,10 @@
 import { drawCommonAsk } from '../simulation/draw-ask.ts'
 import type { RequestEntry } from '../simulation/history.ts'
+import { profileOf } from '../simulation/model-provider.ts'
 import { type Random, seededRandom } from '../simulation/random.ts'
 import type { Ask } from '../simulation/simulated-world.ts'
 import { type Caller, type Errand, pause } from './caller.ts'
+import type { ChaosProvider } from './provider.ts'
 import type { ServiceTime } from './service-time.ts'
 
 export type Clients = {
@@ -22,8 +24,11 @@ export const weeklyPlan = { name: 'Weekly', amount: 2500, currency: 'KRW', inter
 
 /** What the clients know: only what they were told. */
 type Knowledge = {
+  readonly provider: ChaosProvider
   readonly subscriptions: string[]
   readonly invoices: string[]
+  /** Under which name the provider knows an account, where it was told. */
+  readonly customers: Map<string, string>
   readonly secrets: Set<string>
   keys: number
   people: number
@@ -32,8 +37,21 @@ type Knowledge = {
 const remembered = 150
 
 /** Several clients at once, one that crowds the limiter, and one that turns the clock. */
-export function startClients(caller: Caller, time: ServiceTime, seed: number, count: number): Clients {
-  const known: Knowledge = { subscriptions: [], invoices: [], secrets: new Set(), keys: 0, people: 8 }
+export function startClients(
+  caller: Caller,
+  provider: ChaosProvider,
+  time: ServiceTime,
+  { seed, count }: { seed: number; count: number },
+): Clients {
+  const known: Knowledge = {
+    provider,
+    subscriptions: [],
+    invoices: [],
+    customers: new Map(),
+    secrets: new Set(),
+    keys: 0,
+    people: 8,
+  }
   let stopped = false
   const again = async (random: Random, act: (random: Random) => Promise<void>) => {
     while (!stopped) await act(random)
@@ -73,10 +91,10 @@ const weights = {
   twins: 3,
 } as const
 
-type Wish = Exclude<keyof typeof weights, 'twins'>
+type Wish = Exclude<keyof typeof weights, 'twins'> | 'setUp'
 
 async function takeStep(caller: Caller, known: Knowledge, random: Random): Promise<void> {
-  const what = random.weighted(weights)
+  const what = random.weighted({ ...weights, setUp: known.provider.customerKey ? 3 : 0 })
   const wish: Wish =
     what === 'twins' ? random.pick(['subscribe', 'refund', 'changeCard', 'cancel', 'trial'] as const) : what
   const ask = drawAsk(known, random, wish) ?? drawAsk(known, random, 'subscribe')!
@@ -106,11 +124,17 @@ function drawAsk(known: Knowledge, random: Random, wish: Wish): Ask | undefined 
     case 'subscribe':
       return post('/subscribe', {
         account_id: account,
-        plan_id: random.weighted({ weekly: 5, 'starter-monthly': 2, 'global-monthly': 1 }),
-        payment_method: drawCard(known, random),
+        plan_id: random.weighted({
+          weekly: 5,
+          'starter-monthly': 2,
+          'global-monthly': known.provider.currencies.includes('USD') ? 1 : 0,
+        }),
+        payment_method: drawCard(known, random, account),
         ...(random.chance(0.3) && { timezone: random.pick(['UTC', 'Asia/Seoul']) }),
         ...(random.chance(0.4) && { customer: { email: secret(known, `${account}.mail@chaos.example`) } }),
       })
+    case 'setUp':
+      return post('/setup', { account_id: account })
     case 'trial':
       return post('/trial', { account_id: account, plan_id: random.pick(['weekly', 'starter-monthly']) })
     case 'cancel':
@@ -152,12 +176,20 @@ const cards = {
   refund_timeout: 2,
 } as const
 
-function drawCard(known: Knowledge, random: Random): object {
-  const name = random.weighted(cards)
+/** A key that is remembered for longer than this keeps a doubt too long to be waited for, each time it is charged. */
+const longestDoubtMs = 2 * 86_400_000
+
+/** `account`: whose card it is to be, where that is known. */
+function drawCard(known: Knowledge, random: Random, account?: string): object {
+  const { asks, customerKey } = known.provider
+  if (asks !== undefined && random.chance(0.15)) return { billing_key: secret(known, asks) }
+  const isEndless = profileOf().keyWindowMs > longestDoubtMs
+  const name = random.weighted({ ...cards, ...(isEndless && { error_before_charge: 0 }) })
   secret(known, `bk_test_${name}`)
-  return random.chance(0.8)
+  const customer = customerKey ? known.customers.get(account ?? '') : 'customer_of_chaos'
+  return customer === undefined || random.chance(0.8)
     ? { billing_key: `bk_test_${name}` }
-    : { auth_key: secret(known, `ak_test_${name}`), customer_key: 'customer_of_chaos' }
+    : { auth_key: secret(known, `ak_test_${name}`), customer_key: customer }
 }
 
 function secret(known: Knowledge, text: string): string {
@@ -165,9 +197,11 @@ function secret(known: Knowledge, text: string): string {
   return text
 }
 
-function learn(known: Knowledge, { answer }: RequestEntry): void {
+function learn(known: Knowledge, { answer, body }: RequestEntry): void {
   if (!answer || answer.status >= 300) return
   const { data } = JSON.parse(answer.text)
+  const customer = data?.client && known.provider.customerKey?.(data.client)
+  if (customer !== undefined) known.customers.set((body as { account_id: string }).account_id, customer)
   const add = (list: string[], id: unknown) => {
     if (typeof id !== 'string' || list.includes(id)) return
     list.push(id)

@@ -1,30 +1,75 @@
 import type { Pool } from 'pg'
+import { profileOf } from '../simulation/model-provider.ts'
 import { type Random, seededRandom } from '../simulation/random.ts'
 import { type Caller, isClear, pause } from './caller.ts'
 import { turnClock } from './clients.ts'
 import { until } from './database.ts'
 import type { Fleet } from './fleet.ts'
 import type { ServiceTime } from './service-time.ts'
+import type { Staff } from './staff.ts'
 
-/** Longer than a provider remembers a key and a doubt is looked at, so that each turn may end a doubt. */
-const turnDays = 1.2
+/**
+ * A few turns are longer than a provider remembers a key and a doubt is looked at, so that they end every doubt. None is
+ * so long that our clients' own keys are forgotten before they have asked again.
+ */
+const turnDays = () => Math.max(1.2, profileOf().keyWindowMs / day / 3 + 0.2)
+const day = 86_400_000
 const turnsWithinMs = 600_000
 const restsWithinMs = 300_000
 
-/** Troubles are over. Everybody asks again until they know, and time passes until nothing is left to do. */
-export async function converge(fleet: Fleet, caller: Caller, time: ServiceTime, seed: number): Promise<void> {
+type Rest = {
+  readonly fleet: Fleet
+  readonly caller: Caller
+  readonly time: ServiceTime
+  readonly staff: Staff
+  readonly seed: number
+}
+
+/**
+ * Troubles are over. Everybody asks again until they know, customers confirm what waits for them, and time passes until
+ * nothing is left to do. What only a comparison of the books can tell, because its notification was lost, comes last.
+ */
+export async function converge(rest: Rest): Promise<{ differences: string[] }> {
+  const { fleet, caller, time, seed } = rest
   const random = seededRandom(seed * 100 + 97)
   await askAgain(caller, random)
-  if (!(await becomesQuiet(fleet))) return
+  if (!(await becomesQuiet(rest))) return { differences: [] }
   const deadline = performance.now() + turnsWithinMs
   for (let turn = 0; performance.now() < deadline; turn++) {
-    await until(() => turnClock(caller, time, random, turnDays))
-    if (!(await becomesQuiet(fleet))) return
+    await until(() => turnClock(caller, time, random, turnDays()))
+    if (!(await becomesQuiet(rest))) break
     await askAgain(caller, random)
+    // Money that is found now may have to go back, which takes another turn.
+    if (turn === 2) await reconcile(caller, time, random)
     // A doubt that only service time can end needs another turn.
-    if (turn > 2 && (await restlessness(fleet.database.observer, anything)) === 0) return
+    if (turn > 2 && (await restlessness(fleet.database.observer, anything)) === 0) break
   }
+  const differences = await reconcile(caller, time, random)
+  await becomesQuiet(rest)
+  return { differences }
 }
+
+/** Compares both books as an operator does every day. Tells what is left that is no open alarm. */
+async function reconcile(caller: Caller, time: ServiceTime, random: Random): Promise<string[]> {
+  const path = '/api/billing/reconciliations'
+  const from = new Date(Date.now() - day).toISOString()
+  const to = new Date(time.latest() + 1_000).toISOString()
+  await until(
+    async () =>
+      (await caller.send({ method: 'POST', path, body: { from, to } }, random)).answer?.status === 202,
+  )
+  let run: Run | undefined
+  await until(async () => {
+    const { answer } = await caller.send({ method: 'GET', path }, random)
+    run = answer?.status === 200 ? JSON.parse(answer.text).data.reconciliations[0] : undefined
+    return run !== undefined && run.status !== 'running'
+  })
+  if (run!.status !== 'done') return [`the comparison is ${run!.status}`]
+  // Money that nobody could give back stands in the list of alarms, which the checker judges.
+  return run!.examples.filter(({ kind }) => kind !== 'unmatched').map((one) => JSON.stringify(one))
+}
+
+type Run = { readonly status: string; readonly examples: readonly { readonly kind: string }[] }
 
 /** Every errand that got no clear answer so far is asked again. */
 async function askAgain(caller: Caller, random: Random): Promise<void> {
@@ -33,12 +78,14 @@ async function askAgain(caller: Caller, random: Random): Promise<void> {
 }
 
 /** Waits until nothing is left that real time can bring to an end. False: that took too long, and the verdict tells why. */
-async function becomesQuiet({ database: { observer } }: Fleet): Promise<boolean> {
+async function becomesQuiet({ fleet, staff }: Rest): Promise<boolean> {
+  const { observer } = fleet.database
   const deadline = performance.now() + restsWithinMs
   await observer.query(lookAtNotifications)
   while (performance.now() < deadline) {
     for (const wait of waits) await observer.query(wait)
-    if ((await restlessness(observer, dueNow)) === 0) return true
+    const confirmed = await staff.confirmAll()
+    if (confirmed === 0 && (await restlessness(observer, dueNow)) === 0) return true
     await pause(200)
   }
   return false

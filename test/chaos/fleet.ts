@@ -7,10 +7,8 @@ import { newToken } from '../../src/platform/access/token.ts'
 import { insertToken } from '../../src/platform/access/token-rows.ts'
 import { type Database, openDatabase } from './database.ts'
 import { type Member, openMember } from './member.ts'
+import type { ChaosProvider } from './provider.ts'
 import { openProxy, type Tap, type TcpProxy } from './proxy.ts'
-
-/** Opens the provider, and must be in no log. */
-export const providerKey = `sk_test_${randomBytes(16).toString('hex')}`
 
 export const linkNames = ['client', 'database', 'session', 'provider', 'webhook'] as const
 export type LinkName = (typeof linkNames)[number]
@@ -19,6 +17,7 @@ export type Link = { readonly name: LinkName; readonly proxy: TcpProxy }
 /** All processes of one installation, each behind links of its own. */
 export type Fleet = {
   readonly database: Database
+  readonly provider: ChaosProvider
   readonly serves: readonly Serve[]
   readonly works: readonly Member[]
   readonly sandbox: Member
@@ -42,13 +41,13 @@ export type Serve = Member & { readonly url: string }
 /** Watches what goes to the provider, and what the provider tells. */
 export type Taps = { readonly provider: () => Tap; readonly webhook: () => Tap }
 
-export async function openFleet(taps: Taps): Promise<Fleet> {
-  const ground = await openGround()
+export async function openFleet(provider: ChaosProvider, taps: Taps): Promise<Fleet> {
+  const ground = await openGround(provider)
   const { database, links, mishaps, secrets, vaultKeys } = ground
   const serves: Serve[] = []
   let turn = 0
   const webhook = await ground.link('webhook', () => serves[turn++ % serves.length]?.port(), taps.webhook)
-  const sandbox = openProvider(ground, webhook)
+  const sandbox = openSimulator(ground, webhook)
   const reach = { sandbox, tap: taps.provider }
   for (const name of ['serve 1', 'serve 2']) serves.push(await openServe(ground, name, reach))
   const works = [await openWork(ground, 'work 1', reach), await openWork(ground, 'work 2', reach)]
@@ -70,6 +69,7 @@ export async function openFleet(taps: Taps): Promise<Fleet> {
 
   return {
     database,
+    provider,
     serves,
     works,
     sandbox,
@@ -93,6 +93,7 @@ export async function openFleet(taps: Taps): Promise<Fleet> {
 /** What the processes stand on: the database, the settings they share, and the links between them. */
 type Ground = {
   readonly database: Database
+  readonly provider: ChaosProvider
   readonly environment: Record<string, string>
   readonly secrets: readonly string[]
   readonly vaultKeys: Fleet['vaultKeys']
@@ -102,7 +103,7 @@ type Ground = {
   close(): Promise<void>
 }
 
-async function openGround(): Promise<Ground> {
+async function openGround(provider: ChaosProvider): Promise<Ground> {
   const folders = ['database', 'data'].map((name) => mkdtempSync(join(tmpdir(), `rankledger-chaos-${name}-`)))
   const [databaseDir, dataDir] = folders as [string, string]
   const database = await openDatabase(databaseDir)
@@ -111,6 +112,7 @@ async function openGround(): Promise<Ground> {
   const links: Link[] = []
   return {
     database,
+    provider,
     environment: {
       MODE: 'sandbox',
       PORT: '0',
@@ -119,9 +121,10 @@ async function openGround(): Promise<Ground> {
       BOOTSTRAP_TOKEN: newToken('test'),
       WEBHOOK_SECRETS: webhookSecret,
       VAULT_KEYS: `1:${vaultKey}`,
-      PROVIDER_SECRET_KEY: providerKey,
+      PROVIDER_SECRET_KEY: provider.secretKey,
+      ...provider.environment,
     },
-    secrets: [webhookSecret, vaultKey, providerKey, database.password],
+    secrets: [webhookSecret, vaultKey, provider.secretKey, ...provider.secrets, database.password],
     vaultKeys: [{ version: 1, key: Buffer.from(vaultKey, 'base64') }],
     links,
     mishaps: [],
@@ -139,14 +142,14 @@ async function openGround(): Promise<Ground> {
 }
 
 /** The provider's database is its own affair: no link of ours leads there. */
-function openProvider({ database, environment, mishaps }: Ground, webhook: TcpProxy): Member {
+function openSimulator({ database, provider, environment, mishaps }: Ground, webhook: TcpProxy): Member {
   return openMember({
     role: 'sandbox',
     name: 'sandbox',
-    args: ['sandbox', '--webhook-url', `${urlOf(webhook)}/api/billing/webhook`],
+    args: ['sandbox', '--as', provider.name, '--webhook-url', urlOf(webhook) + provider.webhookPath],
     environment: { ...environment, DATABASE_URL: database.url },
     database,
-    isReady: async (port) => (await ask(`http://127.0.0.1:${port}/admin/faults`)) === 200,
+    isReady: async (port) => (await ask(`http://127.0.0.1:${port}/admin/faults`, provider.secretKey)) === 200,
     onMishap: (what) => mishaps.push(what),
   })
 }
@@ -217,9 +220,9 @@ function through(databaseUrl: string, { port }: TcpProxy): string {
 }
 
 /** The status of an answer, 0 if none comes. */
-async function ask(url: string): Promise<number> {
+async function ask(url: string, key?: string): Promise<number> {
   try {
-    const headers = { authorization: `Bearer ${providerKey}` }
+    const headers = key === undefined ? {} : { authorization: `Bearer ${key}` }
     const answer = await fetch(url, { headers, signal: AbortSignal.timeout(10_000) })
     await answer.text()
     return answer.status

@@ -10,11 +10,15 @@ import { keepEvidence } from './evidence.ts'
 import { openFleet, type Taps } from './fleet.ts'
 import { httpTap } from './http-tap.ts'
 import type { Recovery } from './kills.ts'
+import { type ChaosProvider, openProvider } from './provider.ts'
 import { openServiceTime, type ServiceTime } from './service-time.ts'
-import { kinds, type Pace, startTroubles, type Troubles } from './troubles.ts'
-import { judge } from './verdict.ts'
+import { openStaff } from './staff.ts'
+import { kindsWith, type Pace, startTroubles, type Troubles } from './troubles.ts'
+import { type Hint, judge } from './verdict.ts'
 
 export type ChaosOptions = {
+  /** Whose language the provider speaks; the sandbox's own unless said. */
+  readonly provider?: string
   readonly seed: number
   readonly clients: number
   readonly pace: Pace
@@ -49,16 +53,21 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const startedAt = performance.now()
   const history = openHistory()
   const time = openServiceTime()
+  const provider = openProvider(options.provider ?? 'sandbox')
+  // The checker judges by the windows and habits of this one.
+  process.env['SIMULATED_PROVIDER'] = provider.name
   const asked: AskedCharge[] = []
+  const hints: Hint[] = []
   // The taps are there before the one who counts the steps is.
   const desk: { caller?: Caller } = {}
   const step = () => desk.caller?.nextStep() ?? 0
-  const fleet = await openFleet(listening(time, asked, step, (entry) => history.add(entry)))
+  const heard: Heard = { asked, hints, tell: (entry) => history.add(entry) }
+  const fleet = await openFleet(provider, listening(provider, time, step, heard))
   try {
     const caller = openCaller(fleet, history, time)
     desk.caller = caller
     await sellWeekly(caller)
-    const clients = startClients(caller, time, seed, options.clients)
+    const clients = startClients(caller, provider, time, { seed, count: options.clients })
     const troubles = startTroubles(fleet, seed, options.pace)
     const progress = (what: string) =>
       onProgress(
@@ -73,11 +82,13 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     await troubles.stop()
     await clients.stop()
     progress('coming to rest')
-    await converge(fleet, caller, time, seed)
+    const staff = openStaff(fleet, seededRandom(seed * 100 + 96))
+    const { differences } = await converge({ fleet, caller, time, staff, seed })
     progress('judging')
     const { counts, recoveries } = troubles
     const { secrets } = clients
-    const violations = await judge({ fleet, history, caller, time, asked, troubles, secrets })
+    const witness = { fleet, history, caller, time, asked, hints, differences, troubles, secrets }
+    const violations = await judge(witness)
     if (violations.length > 0 && options.keepIn !== undefined)
       await keepEvidence(options.keepIn, fleet, history)
     const requests = history.requests()
@@ -91,9 +102,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
         ({ method, answer }) => method === 'POST' && answer !== null && answer.status < 202,
       ).length,
       charges: new Set(asked.map(({ key }) => key)).size,
-      notifications: history.deliveries().length,
+      notifications: history.deliveries().length + hints.length,
       troubles: counts,
-      neverCame: kinds.filter((kind) => !counts[kind]),
+      neverCame: kindsWith(provider).filter((kind) => !counts[kind]),
       applicationKills: troubles.kills('application'),
       postmasterKills: troubles.kills('postmaster'),
       recoveries,
@@ -107,43 +118,57 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
 /** How long a process may sleep on a decision before it acts on it. */
 const sleptOnMs = 20_000
 
+/** What the taps take down. */
+type Heard = {
+  readonly asked: AskedCharge[]
+  readonly hints: Hint[]
+  tell(entry: DeliveryEntry): DeliveryEntry
+}
+
 /** Every charge that went out to the provider, and every notification with what was answered to it. */
-function listening(
-  time: ServiceTime,
-  asked: AskedCharge[],
-  step: () => number,
-  tell: (entry: DeliveryEntry) => DeliveryEntry,
-): Taps {
+function listening(provider: ChaosProvider, time: ServiceTime, step: () => number, heard: Heard): Taps {
   const sentBefore = new Set<string>()
   return {
     provider: () =>
-      httpTap(({ title, header }) => {
-        const key = header('idempotency-key')
-        if (title.startsWith('POST /v1/charges HTTP') && key !== undefined) {
+      httpTap((request) => {
+        const key = provider.chargeKey(request)
+        if (key !== undefined) {
           // What is not known of the time counts for the service, never against it.
           const at = sentBefore.has(key) ? time.earliest(sleptOnMs) : time.latest()
-          asked.push({ key, at, step: step() })
+          heard.asked.push({ key, at, step: step() })
           sentBefore.add(key)
         }
         return () => {}
       }),
     webhook: () =>
-      httpTap(({ header, body }) => {
-        const { type, data } = JSON.parse(body) as { type: string; data: { reference: string } }
-        const entry = tell({
+      httpTap((notification) => {
+        const notice = provider.readNotice(notification)
+        if (notice.kind === 'hint') {
+          const hint: Hint = { reference: notice.reference, answer: null }
+          heard.hints.push(hint)
+          return ({ title, body }) => {
+            hint.answer = { status: statusIn(title), text: body }
+          }
+        }
+        const { eventId, reference, type } = notice
+        const entry = heard.tell({
           kind: 'delivery',
           step: step(),
-          eventId: header('webhook-id')!,
-          reference: data.reference,
+          eventId,
+          reference,
           type,
           forged: false,
           answer: null,
         })
-        return (answer) => {
-          entry.answer = { status: Number(answer.title.split(' ')[1]), text: answer.body }
+        return ({ title, body }) => {
+          entry.answer = { status: statusIn(title), text: body }
         }
       }),
   }
+}
+
+function statusIn(title: string): number {
+  return Number(title.split(' ')[1])
 }
 
 /** A plan whose periods are short, so that many of them are billed. */

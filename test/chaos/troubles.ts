@@ -3,9 +3,11 @@ import type { Faults } from '../../src/sandbox/faults.ts'
 import { type Random, seededRandom } from '../simulation/random.ts'
 import { until } from './database.ts'
 import { openDeck } from './deck.ts'
-import { type Fleet, linkNames, providerKey } from './fleet.ts'
+import { type Fleet, linkNames } from './fleet.ts'
 import { type Kills, type Outage, openKills, type Recovery } from './kills.ts'
+import type { ChaosProvider } from './provider.ts'
 import { linkFaults } from './proxy.ts'
+import { askStaff, deedsAt, openStaff } from './staff.ts'
 
 export type Troubles = {
   readonly counts: Readonly<Record<string, number>>
@@ -37,8 +39,8 @@ const illnesses: Readonly<Record<string, Faults>> = {
 
 const linkKinds = linkNames.flatMap((name) => linkFaults.map((fault) => ({ name, fault })))
 
-/** Every kind of trouble. A run in which one of them never came proves nothing about it. */
-export const kinds = [
+/** Every kind of trouble with this provider. A run in which one of them never came proves nothing about it. */
+export const kindsWith = (provider: ChaosProvider): string[] => [
   'kill serve',
   'kill work',
   'kill sandbox',
@@ -47,6 +49,7 @@ export const kinds = [
   'rolling restart',
   ...linkKinds.map(({ name, fault }) => `${name} link ${fault}`),
   ...Object.keys(illnesses),
+  ...deedsAt(provider),
 ]
 
 /** Longer than the ten seconds after which a worker is taken for dead. */
@@ -82,6 +85,7 @@ export function startTroubles(fleet: Fleet, seed: number, pace: Pace): Troubles 
     sickening(scene, dice(2), pace.illMs),
     infecting(scene, dice(3), pace.illMs),
     restarting(scene, kills, dice(4)),
+    meddling(scene, dice(5)),
   ].map(async (act) => {
     while (!scene.isOver()) await act().catch(onFailure)
   })
@@ -178,18 +182,18 @@ function restarting({ fleet, count, rest, isOver }: Scene, kills: Kills, random:
   }
 }
 
-/** Tells the provider how to behave, at its own door. False: it is not there just now. */
-async function setFaults({ sandbox }: Fleet, faults: Faults): Promise<boolean> {
-  try {
-    const answer = await fetch(`http://127.0.0.1:${sandbox.port()}/admin/faults`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${providerKey}`, 'content-type': 'application/json' },
-      body: JSON.stringify(faults),
-      signal: AbortSignal.timeout(2_000),
-    })
-    await answer.text()
-    return answer.status === 200
-  } catch {
-    return false
+/** Money goes back, is disputed or is confirmed at the provider, and nobody asks us. */
+function meddling({ fleet, count, rest }: Scene, random: Random): Act {
+  const staff = openStaff(fleet, random)
+  return async () => {
+    await rest(random.between(500, 2_000))
+    // While the database is away nobody there can do anything either.
+    const deed = await staff.act().catch(() => undefined)
+    if (deed !== undefined) count(deed)
   }
+}
+
+/** Tells the provider how to behave, at its own door. False: it is not there just now. */
+async function setFaults(fleet: Fleet, faults: Faults): Promise<boolean> {
+  return (await askStaff(fleet, { path: '/admin/faults', body: faults })) === 200
 }

@@ -1,8 +1,12 @@
-import { findCard } from '../../src/sandbox/cards.ts'
 import { check, type Violation } from '../simulation/checker.ts'
 import { dataOf } from '../simulation/facts.ts'
 import type { History, RequestEntry } from '../simulation/history.ts'
-import type { AskedCharge, BookCharge, BookRefund } from '../simulation/model-provider.ts'
+import {
+  type AskedCharge,
+  type BookCharge,
+  type BookRefund,
+  profileOf,
+} from '../simulation/model-provider.ts'
 import { type Caller, type Errand, isClear } from './caller.ts'
 import { prices } from './clients.ts'
 import type { Fleet } from './fleet.ts'
@@ -15,9 +19,15 @@ export type Witness = {
   readonly caller: Caller
   readonly time: ServiceTime
   readonly asked: readonly AskedCharge[]
+  readonly hints: readonly Hint[]
+  /** What the last comparison of both books left for a person. */
+  readonly differences: readonly string[]
   readonly troubles: Troubles
   readonly secrets: ReadonlySet<string>
 }
+
+/** An unsigned notification, and what was answered to it. */
+export type Hint = { readonly reference: string; answer: { status: number; text: string } | null }
 
 /** Judges a run by the same checker as the simulation, and by what only real processes can break. */
 export async function judge(witness: Witness): Promise<Violation[]> {
@@ -34,7 +44,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
     secrets: [...fleet.secrets, ...secrets],
     prices,
     now: time.earliest(),
-    last4Of,
+    last4Of: fleet.provider.last4Of,
     outages: troubles.outages,
   })
   return [
@@ -42,6 +52,8 @@ export async function judge(witness: Witness): Promise<Violation[]> {
     ...found('every request gets a clear answer in the end', leftInDoubt(witness.caller.errands)),
     ...found('what was acknowledged is seen by everybody at once', unseen(history.requests())),
     ...found("a refund is one request's", await unmatchedRefunds(witness.caller.errands, query)),
+    ...found('both books agree when they are compared', witness.differences),
+    ...found('an acknowledged hint is looked up', await unheeded(witness.hints, query)),
     ...found('no process ends by itself', fleet.mishaps),
     ...found('whatever was killed comes back', troubles.failures),
   ]
@@ -53,7 +65,15 @@ function found(invariant: string, details: readonly string[]): Violation[] {
 
 type Query = <R extends object>(text: string) => Promise<R[]>
 
-const keyWindowMs = 86_400_000
+/** Keys and references of ours have this form; what somebody gave back at the provider has another, or none. */
+function isOurs(reference: string): boolean {
+  return /^rl_[0-9a-f]{40}$/.test(reference)
+}
+
+/** A decline as every provider's adapter must call it. */
+function declineOf(code: string | null): BookCharge['code'] {
+  return code === 'stolen_card' || code === 'lost_card' ? 'lost_or_stolen' : (code as BookCharge['code'])
+}
 
 /** The provider's own book, as its own tables have it. */
 async function readBook(query: Query): Promise<BookCharge[]> {
@@ -64,7 +84,7 @@ async function readBook(query: Query): Promise<BookCharge[]> {
     amount: bigint
     currency: 'KRW' | 'USD'
     status: 'paid' | 'declined'
-    decline_code: BookCharge['code']
+    decline_code: string | null
     created_at: Date
     asked_at: Date | null
     dispute_status: 'open' | 'won' | 'lost' | null
@@ -85,30 +105,84 @@ async function readBook(query: Query): Promise<BookCharge[]> {
   const refundsOf = new Map<string, BookRefund[]>()
   for (const { payment_id, reference, amount, status, created_at } of refunds) {
     const own = refundsOf.get(payment_id) ?? []
-    refundsOf.set(payment_id, [...own, { reference, minor: amount, status, at: created_at.getTime() }])
+    const ours = isOurs(reference) ? reference : null
+    refundsOf.set(payment_id, [...own, { reference: ours, minor: amount, status, at: created_at.getTime() }])
   }
-  return charges.map((charge) => ({
-    reference: charge.reference,
-    accountId: charge.account_id,
+  const taken = charges.map(
+    (charge): BookCharge => ({
+      reference: charge.reference,
+      accountId: charge.account_id,
+      card: null,
+      amount: { minor: charge.amount, currency: charge.currency },
+      at: charge.created_at.getTime(),
+      status: charge.status,
+      code: declineOf(charge.decline_code),
+      // The clock was turned while its request was on the way, further than a provider keeps a key.
+      late: isLate(charge),
+      refunds: refundsOf.get(charge.id) ?? [],
+      dispute: charge.dispute_status && {
+        minor: charge.dispute_amount!,
+        openedAt: charge.dispute_opened_at!.getTime(),
+        status: charge.dispute_status,
+        closedAt: charge.dispute_closed_at?.getTime() ?? null,
+      },
+    }),
+  )
+  return [...taken, ...(await readUnpaid(query))]
+}
+
+function isLate({ created_at, asked_at }: { created_at: Date; asked_at: Date | null }): boolean {
+  return asked_at !== null && created_at.getTime() >= asked_at.getTime() + profileOf().keyWindowMs
+}
+
+/** Intents for which nothing was taken: their customer is awaited, or they were ended before anybody confirmed them. */
+async function readUnpaid(query: Query): Promise<BookCharge[]> {
+  const intents = await query<{
+    reference: string
+    account_id: string
+    amount: string
+    currency: 'KRW' | 'USD'
+    is_canceled: boolean
+    created_at: Date
+    asked_at: Date | null
+  }>(
+    `select o.body->>'reference' as reference, o.body->>'accountId' as account_id, o.body->>'amount' as amount,
+       o.body->>'currency' as currency, o.body->>'canceledAt' is not null as is_canceled, o.created_at,
+       p.created_at as asked_at
+     from sandbox.wire_object o left join billing.payment p on p.provider_reference = o.body->>'reference'
+     where o.kind = 'payment_intent' and jsonb_array_length(o.body->'charges') = 0 order by o.created_at, o.id`,
+  )
+  return intents.map((intent) => ({
+    reference: intent.reference,
+    accountId: intent.account_id,
     card: null,
-    amount: { minor: charge.amount, currency: charge.currency },
-    at: charge.created_at.getTime(),
-    status: charge.status,
-    code: charge.decline_code,
-    // The clock was turned while its request was on the way, further than a provider keeps a key.
-    late: charge.asked_at !== null && charge.created_at.getTime() >= charge.asked_at.getTime() + keyWindowMs,
-    refunds: refundsOf.get(charge.id) ?? [],
-    dispute: charge.dispute_status && {
-      minor: charge.dispute_amount!,
-      openedAt: charge.dispute_opened_at!.getTime(),
-      status: charge.dispute_status,
-      closedAt: charge.dispute_closed_at?.getTime() ?? null,
-    },
+    amount: { minor: BigInt(intent.amount), currency: intent.currency },
+    at: intent.created_at.getTime(),
+    status: intent.is_canceled ? 'canceled' : 'awaiting',
+    code: null,
+    late: isLate(intent),
+    asks: true,
+    refunds: [],
+    dispute: null,
   }))
 }
 
-function last4Of(key: string): string {
-  return findCard(key.replace(/^ak_/, 'bk_'))!.last4
+/** A hint has no id: it makes us look at its payment, once for any number of hints that wait. */
+async function unheeded(hints: readonly Hint[], query: Query): Promise<string[]> {
+  const done = await query<{ reference: string }>(
+    `select p.provider_reference as reference from billing.webhook w
+     join billing.payment p on w.event_id = 'hint:' || p.id where w.status = 'done'`,
+  )
+  const looked = new Set(done.map(({ reference }) => reference))
+  return hints
+    .filter(({ answer, reference }) => answer !== null && !isFair(answer, looked.has(reference)))
+    .map(({ reference, answer }) => `${reference}: ${answer!.status} ${answer!.text}`)
+}
+
+/** Taken and looked at, or the database was away and its sender comes again. */
+function isFair({ status, text }: { status: number; text: string }, isLooked: boolean): boolean {
+  if (status === 200) return isLooked
+  return status === 503 || (status === 500 && text.includes('OutcomeUnknown'))
 }
 
 function leftInDoubt(errands: readonly Errand[]): string[] {
