@@ -22,7 +22,8 @@ export function deedsAt({ disputes: hasDisputes, asks }: ChaosProvider): Deed[] 
 
 export function openStaff(fleet: Fleet, random: Random): Staff {
   const { provider } = fleet
-  const deck = openDeck(random, deedsAt(provider))
+  const possible = deedsAt(provider)
+  const deck = openDeck(random, possible)
   const call = (ask: StaffCall) => askStaff(fleet, ask)
 
   const confirm = (reference: string, result: 'succeeded' | 'failed') =>
@@ -60,8 +61,11 @@ export function openStaff(fleet: Fleet, random: Random): Staff {
 
   return {
     async act() {
-      const deed = deck.draw()!
-      return (await deeds[deed]()) === 200 ? deed : undefined
+      for (let tries = 0; tries < possible.length; tries++) {
+        const deed = deck.draw()!
+        if ((await deeds[deed]()) === 200) return deed
+      }
+      return undefined
     },
     async confirmAll() {
       const answers = await Promise.all((await listAwaited(fleet)).map((one) => confirm(one, 'succeeded')))
@@ -120,7 +124,7 @@ export async function askStaff(
         ...headers,
       },
       body: JSON.stringify(body),
-      signal: AbortSignal.timeout(2_000),
+      signal: AbortSignal.timeout(5_000),
     })
     await answer.text()
     return answer.status
