@@ -28,11 +28,11 @@ export type ChaosProvider = {
   last4Of(key: string): string
 }
 
-export const providerNames = ['sandbox', 'stripe', 'toss', 'portone'] as const
+const providerNames = ['sandbox', 'stripe', 'toss', 'portone'] as const
 type ProviderName = (typeof providerNames)[number]
 
 /** `signed`: it has an id of its own. A hint has none, and only says which payment to look at. */
-export type Notice =
+type Notice =
   | { readonly kind: 'signed'; readonly eventId: string; readonly type: string; readonly reference: string }
   | { readonly kind: 'hint'; readonly reference: string }
 
