@@ -13,6 +13,7 @@ import {
 import { runSeed } from './run-seed.ts'
 import type { Counts } from './simulated-world.ts'
 import { openStage } from './stage.ts'
+import { stepKinds } from './workload.ts'
 
 export type Campaign = {
   readonly seeds: number
@@ -38,6 +39,7 @@ export type SeedReport = {
 export const enoughSeeds = 120
 
 const kindsOf = () => [
+  ...stepKinds.map((kind) => `step ${kind}`),
   ...deathPlaces.map((place) => `death ${place}`),
   ...chargeFaults.map((fault) => `charge ${fault}`),
   ...refundFaults.map((fault) => `refund ${fault}`),
@@ -52,15 +54,12 @@ const kindsOf = () => [
   ...(profileOf().disputes ? ['dispute', 'dispute won', 'dispute lost'] : []),
   'revoked credentials',
   'key rotation',
-]
-
-/** What happens around the service, and how often it was drawn. */
-const drawnOf = () => [
-  ...kindsOf().slice(kindsOf().indexOf('restore')),
-  'bounced refund',
   'unmatched retried',
   'unmatched settled',
 ]
+
+/** What happens around the service, and how often it was drawn. */
+const drawnOf = () => [...kindsOf().slice(kindsOf().indexOf('restore')), 'bounced refund']
 
 export type CampaignOptions = {
   readonly from: number

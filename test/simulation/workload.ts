@@ -58,6 +58,7 @@ const weights = {
   dispute: 4,
   decideDispute: 6,
   operate: 4,
+  strand: 5,
   confirm: 8,
   wait: 9,
   advance: 14,
@@ -72,9 +73,13 @@ const weights = {
   release: 4,
 } as const
 
+/** Every kind of step. */
+export const stepKinds: readonly string[] = Object.keys(weights)
+
 /** One thing happens. Which one, the seed says. */
 export async function takeStep(world: SimulatedWorld, clients: Clients): Promise<void> {
   const what = world.random.weighted(weights)
+  world.count(`step ${what}`)
   switch (what) {
     case 'subscribe':
     case 'trial':
@@ -123,7 +128,9 @@ export async function takeStep(world: SimulatedWorld, clients: Clients): Promise
     case 'decideDispute':
       return actAtProvider(world, what)
     case 'operate':
-      return operate(world)
+      return operate(world, 0.3)
+    case 'strand':
+      return strand(world, clients)
     case 'confirm':
       return confirmSome(world)
     case 'wait':
@@ -186,7 +193,7 @@ function drawAsk(world: SimulatedWorld, clients: Clients, what: Asked, about?: A
         plan_id:
           about?.plan ??
           random.weighted({ weekly: 4, monthly: 2, global: 1 } satisfies Record<keyof typeof plans, number>),
-        payment_method: drawCard(world, clients),
+        payment_method: drawCard(world, clients, about?.card),
         ...(random.chance(0.6) && { timezone: drawZone(world) }),
         ...(random.chance(0.3) && {
           customer: { email: secret(clients, `${account}.${clients.count}@mail.test`) },
@@ -376,22 +383,42 @@ function confirmSome({ random, model, count }: SimulatedWorld): void {
   count(isDone ? 'confirmed' : 'confirmed too late')
 }
 
-/** An operator looks after money that pays for nothing and did not go back. */
-async function operate(world: SimulatedWorld): Promise<void> {
+/** Money comes for what was cancelled meanwhile, its bank does not take it back, and an operator is told. */
+async function strand(world: SimulatedWorld, clients: Clients): Promise<void> {
+  world.planned.set('charge', ['late_request'])
+  const asked = await send(world, clients, drawAsk(world, clients, 'subscribe', { card: 'ok' }))
+  world.planned.delete('charge')
+  if (asked?.answer?.status !== 202) return
+  const subscription: string = JSON.parse(asked.answer.text).data.subscription_id
+  await send(world, clients, drawAsk(world, clients, 'cancel', { subscription }))
+  world.model.arrive()
+  world.planned.set('refund', ['declined'])
+  world.pass(minute)
+  await world.sweep()
+  await world.workJobs()
+  world.planned.delete('refund')
+  await operate(world, 0.6)
+}
+
+/** An operator looks after money that pays for nothing and did not go back; by hand so often. */
+async function operate(world: SimulatedWorld, byHandRate: number): Promise<void> {
   const stuck = await findOne(
     world,
     `select subject as id, null::timestamptz as at from platform.alarm where kind = 'unmatched_money'
      order by raised_at, subject limit 1`,
   )
   if (!stuck) return
-  const byHand = world.random.chance(0.3)
-  world.count(byHand ? 'unmatched settled' : 'unmatched retried')
+  const byHand = world.random.chance(byHandRate)
   await world.do(
-    world.working(byHand ? 'settle unmatched' : 'retry unmatched', ({ billing }) =>
-      byHand
-        ? settleUnmatched(billing, stuck.id, 'paid back by hand', 'operator')
-        : retryUnmatched(billing, stuck.id, 'operator'),
-    ),
+    world.working(byHand ? 'settle unmatched' : 'retry unmatched', async ({ billing }) => {
+      const outcome = byHand
+        ? await settleUnmatched(billing, stuck.id, 'paid back by hand', 'operator')
+        : await retryUnmatched(billing, stuck.id, 'operator')
+      // Whether anything was left to be done, only the outcome tells.
+      if (outcome === true) world.count('unmatched settled')
+      else if (outcome && outcome !== 'not_unmatched') world.count('unmatched retried')
+      return outcome
+    }),
   )
 }
 
