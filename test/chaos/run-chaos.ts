@@ -74,7 +74,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
         `${what}: ${Math.round((performance.now() - startedAt) / 1000)} s, ${history.requests().length} requests, ` +
           `${troubles.kills('application')} kills, ${troubles.kills('postmaster')} of the postmaster`,
       )
-    while (!options.isEnough(troubles, performance.now() - startedAt)) {
+    // A slow machine takes minutes to start the processes, in which nothing can go wrong yet.
+    const firedAt = performance.now()
+    while (!options.isEnough(troubles, performance.now() - firedAt)) {
       progress('under fire')
       await pause(250)
     }
