@@ -386,16 +386,21 @@ function confirmSome({ random, model, count }: SimulatedWorld): void {
 /** Money comes for what was cancelled meanwhile, its bank does not take it back, and an operator is told. */
 async function strand(world: SimulatedWorld, clients: Clients): Promise<void> {
   world.planned.set('charge', ['late_request'])
-  const asked = await send(world, clients, drawAsk(world, clients, 'subscribe', { card: 'ok' }))
+  // Somebody new, who has no subscription yet.
+  const about: About = { account: `acct_late_${clients.count++}`, card: 'ok' }
+  const asked = await send(world, clients, drawAsk(world, clients, 'subscribe', about))
   world.planned.delete('charge')
   if (asked?.answer?.status !== 202) return
   const subscription: string = JSON.parse(asked.answer.text).data.subscription_id
   await send(world, clients, drawAsk(world, clients, 'cancel', { subscription }))
   world.model.arrive()
   world.planned.set('refund', ['declined'])
-  world.pass(minute)
-  await world.sweep()
-  await world.workJobs()
+  // A search that is behind, or fails, is asked again.
+  for (let looks = 0; looks < 4 && world.planned.get('refund')!.length > 0; looks++) {
+    world.pass(3 * minute)
+    await world.sweep()
+    await world.workJobs()
+  }
   world.planned.delete('refund')
   await operate(world, 0.6)
 }
