@@ -933,7 +933,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'of a notification that may be stored it is said that nothing was done',
     file: 'src/platform/http/http.ts',
     from: 'const doubtful = mayHaveWritten(raised) && !reads.has(request.method)',
-    to: 'const doubtful = mayHaveWritten(raised) && !reads.has(request.method) && request.principal !== undefined',
+    to: 'const doubtful = mayHaveWritten(raised) && !reads.has(request.method) && Boolean(request.principal)',
     story: 'test/billing/webhooks.test.ts',
   },
   {
