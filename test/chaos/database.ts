@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type pg from 'pg'
-import { openPatientPool } from '../patient-pool.ts'
 import { findRecord } from '../../src/platform/embedded-postgres/cluster-record.ts'
 import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
+import { openPatientPool } from '../patient-pool.ts'
 
 export type Database = {
   readonly url: string

@@ -106,9 +106,7 @@ test('what cannot be parsed counts against the token, and is limited like the re
 })
 
 test('several limiters on one database agree to the last request, with crossed buckets and no deadlock', async () => {
-  const pools = Array.from({ length: 4 }, () =>
-    openPatientPool(world.databaseUrl, 4, 'test'),
-  )
+  const pools = Array.from({ length: 4 }, () => openPatientPool(world.databaseUrl, 4, 'test'))
   const limiters = pools.map(openRateLimiter)
   const buckets = Array.from({ length: 10 }, (_, at) => `shared:${at}`)
   const admitted = new Map<string, number>()

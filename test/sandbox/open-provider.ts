@@ -3,9 +3,9 @@ import type pg from 'pg'
 import type { Provider } from '../../src/billing/providers/port.ts'
 import { sandboxProvider } from '../../src/billing/providers/sandbox.ts'
 import { type Clock, movableClock } from '../../src/platform/clock.ts'
-import { openPatientPool } from '../patient-pool.ts'
 import type { Faults } from '../../src/sandbox/faults.ts'
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import { openPatientPool } from '../patient-pool.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
 export type ProviderWorld = {
