@@ -8,6 +8,7 @@ import { openApp } from '../src/app.ts'
 import { readConfig } from '../src/config.ts'
 import { openFoundation } from '../src/foundation.ts'
 import { queueSchema } from '../src/platform/queue/queue-schema.ts'
+import { patience } from './patience.ts'
 import { databaseUrl } from './postgres.ts'
 import { runCommand } from './processes/service-process.ts'
 import { createDatabase, dropDatabase } from './world.ts'
@@ -29,6 +30,7 @@ const environment = () => ({
   DATABASE_URL: url,
   RANKLEDGER_DATA: dataDir,
   LOG_LEVEL: 'silent',
+  ...patience,
   VAULT_KEYS: vaultKeys,
   WEBHOOK_SECRETS: webhookSecrets,
 })

@@ -16,6 +16,7 @@ import { buildServer } from '../src/server.ts'
 import { startUpkeep, startWorker, type Worker } from '../src/worker.ts'
 import { openCodeCheck } from './api-document.ts'
 import { copyOnNodes, dropOnNodes } from './citus.ts'
+import { patience } from './patience.ts'
 import { databaseUrl, template } from './postgres.ts'
 
 export type Answer = {
@@ -68,14 +69,6 @@ export type WorldOptions = {
   /** Deliver the sandbox provider's notifications. */
   webhooks?: boolean
   environment?: Record<string, string>
-}
-
-/** What is healthy and slow is waited for: tests run where others take most of the cores. Tests of silence say less. */
-const patience = {
-  DATABASE_CONNECT_TIMEOUT_MS: '60000',
-  DATABASE_QUERY_TIMEOUT_MS: '600000',
-  PROVIDER_TIMEOUT_MS: '15000',
-  ANSWER_WITHIN_MS: '60000',
 }
 
 export async function openWorld(options: WorldOptions = {}): Promise<World> {

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import type pg from 'pg'
 import { findRecord } from '../../src/platform/embedded-postgres/cluster-record.ts'
 import { openEmbeddedPostgres } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
-import { openPatientPool } from '../patient-pool.ts'
+import { openPatientPool } from '../patience.ts'
 
 export type Database = {
   readonly url: string

@@ -10,6 +10,7 @@ import { newToken } from '../../src/platform/access/token.ts'
 import { insertToken } from '../../src/platform/access/token-rows.ts'
 import { openReadiness } from '../../src/platform/http/readiness.ts'
 import { buildServer } from '../../src/server.ts'
+import { patience } from '../patience.ts'
 import { openThrowawayServer } from '../throwaway-server.ts'
 
 export type Grant = { scopes?: readonly Scope[]; workspace?: string | null; account?: string | null }
@@ -35,6 +36,7 @@ export async function openService(databaseUrl: string, logLevel = 'silent'): Pro
       RANKLEDGER_DATA: dataDir,
       PORT: '0',
       LOG_LEVEL: logLevel,
+      ...patience,
       VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
       WEBHOOK_SECRETS: webhookSecret,
       HINT_SECRET: hintSecret,

@@ -19,7 +19,7 @@ import { buildHttp, type Http } from '../../src/platform/http/http.ts'
 import type { Finished } from '../../src/platform/idempotency.ts'
 import { billingOn, onlyProvider } from '../billing/scripted-billing.ts'
 import { scriptedProvider } from '../billing/scripted-provider.ts'
-import { openPatientPool } from '../patient-pool.ts'
+import { openPatientPool } from '../patience.ts'
 import type { Sides } from './run-order.ts'
 import { openSide, type Side } from './stepper.ts'
 

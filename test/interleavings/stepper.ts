@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { openPatientPool } from '../patient-pool.ts'
+import { openPatientPool } from '../patience.ts'
 
 export type SideName = 'A' | 'B'
 

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { openDb } from '../../src/platform/database/db.ts'
 import { startQueueWorker } from '../../src/platform/queue/queue-worker.ts'
-import { openPatientPool } from '../patient-pool.ts'
+import { openPatientPool } from '../patience.ts'
 
 /**
  * A worker process for the queue's tests, to be killed and stopped from outside. `test.deed` notes that it began, takes

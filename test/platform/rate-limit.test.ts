@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openRateLimiter } from '../../src/platform/access/rate-limit.ts'
-import { openPatientPool } from '../patient-pool.ts'
+import { openPatientPool } from '../patience.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World

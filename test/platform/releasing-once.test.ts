@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { releasingOnce } from '../../src/platform/queue/queue-worker.ts'
-import { openPatientPool } from '../patient-pool.ts'
+import { openPatientPool } from '../patience.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
 let url: string

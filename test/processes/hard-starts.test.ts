@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { patience } from '../patience.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
 
@@ -26,6 +27,7 @@ function environment(more: Record<string, string>): Record<string, string> {
     PORT: '0',
     VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
     WEBHOOK_SECRETS: `whsec_${randomBytes(32).toString('base64')}`,
+    ...patience,
     ...more,
   }
 }
@@ -138,7 +140,7 @@ test.skipIf(!bouncer)('behind PgBouncer in transaction mode it starts, charges a
 /** A start that should have been refused is ended, so that its output tells. */
 async function runWithin(args: string[], given: Record<string, string>): Promise<[number | null, string]> {
   const service = startService(args, given)
-  const timer = setTimeout(() => service.child.kill('SIGKILL'), 40_000)
+  const timer = setTimeout(() => service.child.kill('SIGKILL'), 300_000)
   const code = await new Promise<number | null>((resolve) => service.child.on('close', resolve))
   clearTimeout(timer)
   return [code, service.output()]

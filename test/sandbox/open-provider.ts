@@ -5,7 +5,7 @@ import { sandboxProvider } from '../../src/billing/providers/sandbox.ts'
 import { type Clock, movableClock } from '../../src/platform/clock.ts'
 import type { Faults } from '../../src/sandbox/faults.ts'
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts'
-import { openPatientPool } from '../patient-pool.ts'
+import { openPatientPool } from '../patience.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
 export type ProviderWorld = {

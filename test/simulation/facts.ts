@@ -165,13 +165,14 @@ export type Facts = Evidence & {
   readonly sealed: readonly Sealed[]
   readonly accounts: readonly { id: string; erased_at: Date | null }[]
   readonly alarms: readonly { kind: string; subject: string }[]
-  readonly jobs: number
+  readonly jobs: readonly { task: string; attempts: number; max_attempts: number }[]
 }
 
 export async function gatherFacts(evidence: Evidence): Promise<Facts> {
   const { history, query } = evidence
-  const jobs = await query<{ count: number }>(
-    'select count(*)::int as count from graphile_worker._private_jobs',
+  const jobs = await query<Facts['jobs'][number]>(
+    `select t.identifier as task, j.attempts, j.max_attempts from graphile_worker._private_jobs j
+     join graphile_worker._private_tasks t on t.id = j.task_id order by j.id`,
   )
   const payments = await query<Payment>('select * from billing.payment order by id')
   const refunds = await query<Refund>('select * from billing.refund order by id')
@@ -226,7 +227,7 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
     keywords: await query('select display as keyword from batch.keyword'),
     plans: await query('select id, amount, trial_days from billing.plan'),
     alarms: await query('select kind, subject from platform.alarm'),
-    jobs: jobs[0]!.count,
+    jobs,
   }
 }
 

@@ -163,7 +163,9 @@ export function nothingDue({ subscriptions, invoices, webhooks, jobs, now }: Fac
       .filter(({ due_at }) => due(due_at))
       .map(({ id }) => `${id} was to be tried again or given up`),
     ...webhooks.filter(({ status }) => status === 'waiting').map(({ event_id }) => `${event_id} waits`),
-    ...(jobs > 0 ? [`${jobs} jobs are left`] : []),
+    ...jobs.map(
+      ({ task, attempts, max_attempts }) => `job ${task} is left after ${attempts} of ${max_attempts} tries`,
+    ),
   ]
 }
 
