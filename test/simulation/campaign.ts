@@ -36,7 +36,7 @@ export type SeedReport = {
 }
 
 /** So many seeds must have met every kind of trouble. */
-export const enoughSeeds = 120
+export const enoughSeeds = 160
 
 const kindsOf = () => [
   ...stepKinds.map((kind) => `step ${kind}`),
