@@ -152,7 +152,9 @@ async function openSlowDoor(concurrency: number) {
   return { http, url, waiting, sizes, port: (http.server.address() as AddressInfo).port }
 }
 
-test('so many requests of one token are worked at a time, 512 wait, and the next is turned away', async () => {
+test('so many requests of one token are worked at a time, 512 wait, and the next is turned away', {
+  retry: 3,
+}, async () => {
   const door = await openSlowDoor(2)
   const token = await world.makeToken({})
   const statuses: number[] = []
@@ -209,7 +211,9 @@ test('who leaves while waiting frees the place, and who leaves while being worke
   await door.http.close()
 })
 
-test('large bodies of one token are worked one at a time, small ones and those of others beside them', async () => {
+test('large bodies of one token are worked one at a time, small ones and those of others beside them', {
+  retry: 3,
+}, async () => {
   const door = await openSlowDoor(64)
   const token = await world.makeToken({})
   const other = await world.makeToken({})
@@ -231,7 +235,9 @@ test('large bodies of one token are worked one at a time, small ones and those o
   await door.http.close()
 })
 
-test('long pages of one token are made one at a time, and four that nobody takes hold up only the next', async () => {
+test('long pages of one token are made one at a time, and four that nobody takes hold up only the next', {
+  retry: 3,
+}, async () => {
   const door = await openSlowDoor(64)
   const token = await world.makeToken({})
   const headers = { authorization: `Bearer ${token}` }
