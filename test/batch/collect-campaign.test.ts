@@ -14,16 +14,7 @@ test('trackers at every source keep their promises for days, while sources fail 
   const keywords = 70
   const dir = mkdtempSync(join(tmpdir(), 'rankledger-campaign-'))
   const sources = await openSources(dir, { keywords, ratePerSecond: 100 })
-  const never = '0 0 30 2 *'
-  const world = await openWorld({
-    environment: {
-      ...sources.environment,
-      DATABASE_CONNECT_TIMEOUT_MS: '60000',
-      SCHEDULE_TRAINING: never,
-      SCHEDULE_PREDICTION: never,
-      SCHEDULE_AGGREGATION: never,
-    },
-  })
+  const world = await openWorld({ environment: { ...sources.environment } })
   const workers: ServiceProcess[] = []
   try {
     const startWorker = () => {

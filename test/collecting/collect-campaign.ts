@@ -25,15 +25,8 @@ const { values } = parseArgs({
 const keywords = Number(values.keywords ?? (values.small ? 70 : 5_000))
 const days = Number(values.days ?? (values.small ? 4 : 30))
 
-// Nothing else is to run: these days never come.
-const never = '0 0 30 2 *'
-const fleet = await openFleet({
-  // A machine that all of this runs on at once may stand still for seconds.
-  DATABASE_CONNECT_TIMEOUT_MS: '60000',
-  SCHEDULE_TRAINING: never,
-  SCHEDULE_PREDICTION: never,
-  SCHEDULE_AGGREGATION: never,
-})
+// A machine that all of this runs on at once may stand still for seconds.
+const fleet = await openFleet({ DATABASE_CONNECT_TIMEOUT_MS: '60000' })
 const sources = await openSources(fleet.dataDir, { keywords, ratePerSecond: Number(values.rate) })
 try {
   const { environment } = sources

@@ -29,7 +29,7 @@ export type Tracked = {
 /** What a campaign tracks. */
 export type Sources = {
   readonly tracked: readonly Tracked[]
-  /** What lets a service find and open them. */
+  /** What lets a service find and open them, and do nothing else of its own accord. */
   readonly environment: Readonly<Record<string, string>>
   turnClocks(to: Date): Promise<void>
   close(): Promise<void>
@@ -44,6 +44,9 @@ const faults: Readonly<Partial<Record<Fault, number>>> = {
   broken: 0.02,
   slow: 0.01,
 }
+
+// Nothing else is to run: these days never come.
+const never = '0 0 30 2 *'
 
 /** Opens a simulator of every source of ranks. One of them has less to spend than a day of all keywords costs. */
 export async function openSources(
@@ -93,6 +96,9 @@ export async function openSources(
     },
   ]
   const environment = {
+    SCHEDULE_TRAINING: never,
+    SCHEDULE_PREDICTION: never,
+    SCHEDULE_AGGREGATION: never,
     SERPAPI_API_KEY: 'campaign-key-serpapi',
     DATAFORSEO_LOGIN: 'campaign-login',
     DATAFORSEO_PASSWORD: 'campaign-password',
