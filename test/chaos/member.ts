@@ -80,12 +80,12 @@ export function openMember(options: MemberOptions): Member {
   const end = async (signal: NodeJS.Signals): Promise<number | null> => {
     up = false
     const life = current()!
-    const patience = openPatience(stopsWithinMs, () => {
+    const patience = setTimeout(() => {
       onMishap(`${name} did not stop within ${stopsWithinMs} ms`)
       life.child.kill('SIGKILL')
-    })
+    }, stopsWithinMs)
     const code = await life.stop(signal)
-    patience.end()
+    clearTimeout(patience)
     port = undefined
     return code
   }
@@ -117,19 +117,6 @@ export function openMember(options: MemberOptions): Member {
     },
     outputs: () => lives.map((life) => life.output()),
   }
-}
-
-const tickMs = 500
-
-/** Counts only time in which we ran ourselves: while the whole machine stands still nobody can stop. */
-function openPatience(ms: number, onEnd: () => void): { end(): void } {
-  let left = ms / tickMs
-  const ticking = setInterval(() => {
-    if (--left > 0) return
-    clearInterval(ticking)
-    onEnd()
-  }, tickMs)
-  return { end: () => clearInterval(ticking) }
 }
 
 function lastWordsOf(life: ServiceProcess): string {
