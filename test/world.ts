@@ -159,7 +159,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
 }
 
 /** All that a token of this binding may have: admin is for all only. */
-export function scopesFor(workspace: string | null, account: string | null): readonly Scope[] {
+function scopesFor(workspace: string | null, account: string | null): readonly Scope[] {
   return workspace === '*' && account === '*' ? scopes : scopes.filter((scope) => scope !== 'admin')
 }
 

@@ -167,7 +167,7 @@ async function moveState(
 }
 
 /** Another process imports the same file into the same place. */
-export class ImportTaken extends Error {
+class ImportTaken extends Error {
   override readonly name = 'ImportTaken'
 
   constructor() {

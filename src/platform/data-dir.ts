@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path'
 
 /** Makes the data dir if it is not there. Only its owner may look inside. */
-export function ensureDataDir(dataDir: string): void {
+function ensureDataDir(dataDir: string): void {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   } catch (error) {

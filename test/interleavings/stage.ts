@@ -72,7 +72,7 @@ export type Begun = {
   finish(): Promise<Subscribed>
 }
 
-export const start = '2026-03-05T09:00:00+09:00'
+const start = '2026-03-05T09:00:00+09:00'
 export const firstRenewal = '2026-04-05T09:00:00+09:00'
 export const card = 'bk_test_ok'
 

@@ -74,7 +74,7 @@ export type Scene = {
 
 export type Connections = { readonly observer: pg.Client }
 
-export const terms = {
+const terms = {
   sandbox: true,
   timeZone: 'UTC',
   seller: { name: 'Seller', address: null, registration: null, tax_id: null, logo: null },

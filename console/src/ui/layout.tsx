@@ -22,7 +22,7 @@ import { Waiting } from './parts.tsx'
 
 const Palette = lazy(() => import('./palette.tsx'))
 
-export function Icon({ path, size = 17 }: { path: string; size?: number }) {
+function Icon({ path, size = 17 }: { path: string; size?: number }) {
   return (
     <svg
       width={size}

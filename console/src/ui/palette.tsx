@@ -6,7 +6,7 @@ import { useSay } from './language.tsx'
 import { navigation } from './navigation.ts'
 
 /** Where an id's page is. What is none of ours may be an account or a keyword. */
-export function placesOf(text: string): {
+function placesOf(text: string): {
   word: 'subscription' | 'invoice' | 'events' | 'runs' | 'model' | 'account' | 'keyword' | 'refund'
   to: string
 }[] {

@@ -19,7 +19,7 @@ export type NaiveRule = keyof typeof naiveRules
 export const naiveRuleNames = Object.keys(naiveRules) as NaiveRule[]
 
 /** The signs a rule tells apart, in the order of its shares. A lower place is a better one. */
-export const signs = ['down', 'level', 'up', 'unknown'] as const
+const signs = ['down', 'level', 'up', 'unknown'] as const
 
 /** Float32 columns carry about seven digits; a change below this is none. */
 const level = 1e-6

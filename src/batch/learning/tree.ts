@@ -64,7 +64,7 @@ type Places = {
 const minHessian = 1e-3
 
 /** Rows beyond these cannot be counted. */
-export const mostLearners = 2 ** countBits - 1
+const mostLearners = 2 ** countBits - 1
 
 export type Shape = { learners: number; judged: number; cuts: Float32Array[]; classes: number; trees: number }
 

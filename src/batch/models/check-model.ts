@@ -115,7 +115,7 @@ function warningsAbout({ manifest, live }: RegisteredModel): string[] {
 /** Another release of Node may compute a logarithm differently in its last bits. */
 const tolerance = 1e-9
 
-export function sampleComplaint(model: Model, { rows, probabilities }: Samples): string | undefined {
+function sampleComplaint(model: Model, { rows, probabilities }: Samples): string | undefined {
   if (rows.length === 0) return 'There are no sample rows to score.'
   if (rows.some((row) => row.length !== model.features)) return 'The sample rows do not fit the model.'
   const columns = Array.from({ length: model.features }, (_, feature) =>

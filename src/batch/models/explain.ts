@@ -78,7 +78,7 @@ export function addContributions(
 }
 
 /** The mean of the leaves below each branch, weighed by how many of some rows reach them; alike where none does. */
-export function expectedValues(forest: Forest, columns: Float32Array[]): Float64Array {
+function expectedValues(forest: Forest, columns: Float32Array[]): Float64Array {
   const { roots, left, right, leaves } = forest
   const reached = new Float64Array(leaves.length)
   const values = new Float32Array(columns.length)

@@ -63,7 +63,7 @@ export function isSeriesName(text: string): boolean {
 }
 
 export const firstDay: Day = '2000-01-01'
-export const deepestSearch = 10_000
+const deepestSearch = 10_000
 const usualDepth = 100
 
 /** What can be known at a moment. */
@@ -176,7 +176,7 @@ function reasonRefusal({ status, reason }: RankObservation): RankRefusal | undef
 }
 
 /** The order in which ranks are locked and written, by everyone, so that no two writers wait in a ring. */
-export function compareRanks(a: Rank, b: Rank): number {
+function compareRanks(a: Rank, b: Rank): number {
   return (
     compare(a.key, b.key) ||
     compare(a.day, b.day) ||

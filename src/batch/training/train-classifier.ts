@@ -26,7 +26,7 @@ import { trainInThread } from './train-in-thread.ts'
 const task = 'train_classifier'
 
 /** Chance in training comes from here and nowhere else. */
-export const trainingSeed = 1
+const trainingSeed = 1
 
 const readingShare = 0.05
 

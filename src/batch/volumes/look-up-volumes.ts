@@ -37,7 +37,7 @@ export async function lookUpVolumes(app: BatchApp, raw: string, query: VolumeQue
 }
 
 /** The source that reaches furthest; of several, the one with most months, then the first by name. */
-export function leadingSource(all: readonly StoredMonth[]): string {
+function leadingSource(all: readonly StoredMonth[]): string {
   const counted = all.filter(counts)
   const months = counted.length > 0 ? counted : all
   const newest = months.at(-1)!.month

@@ -36,7 +36,7 @@ export async function readTimeline(db: BillingDb, subscription: Subscription): P
 }
 
 /** What the subscription's own dates will bring. */
-export function nextOf(subscription: Subscription): { at: Date; what: string }[] {
+function nextOf(subscription: Subscription): { at: Date; what: string }[] {
   const { status, nextBillingAt, cancelAt, methodId } = subscription
   if (status === 'canceling' && cancelAt) return [{ at: cancelAt, what: 'subscription.canceled' }]
   if (nextBillingAt === null || status === 'past_due' || status === 'incomplete') return []

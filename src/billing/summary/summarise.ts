@@ -32,7 +32,7 @@ export type Summary = {
 }
 
 export const churnDays = 30
-export const upcomingDays = 30
+const upcomingDays = 30
 const usualDays = 30
 export const mostDays = 400
 

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 
 /** The name of the cookie that holds a session. */
-export const sessionCookie = 'rankledger_session'
+const sessionCookie = 'rankledger_session'
 export const sessionSeconds = 12 * 3600
 export const signInSeconds = 5 * 60
 

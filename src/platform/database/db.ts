@@ -24,7 +24,7 @@ export type PoolLimits = {
   readonly serverLimits: boolean
 }
 
-export const defaultLimits: PoolLimits = {
+const defaultLimits: PoolLimits = {
   connectTimeoutMs: 5_000,
   queryTimeoutMs: 30_000,
   preparedStatements: true,

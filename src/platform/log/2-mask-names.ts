@@ -34,7 +34,7 @@ function isSensitive(value: Plain | undefined): boolean {
   return typeof value === 'string' && isSensitiveName(value)
 }
 
-export const maskNamedText = rememberHarmless((text) =>
+const maskNamedText = rememberHarmless((text) =>
   cannotName.test(text) ? text : maskDecoded(text, findNamed),
 )
 

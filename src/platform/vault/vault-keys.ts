@@ -33,7 +33,7 @@ export async function admitVaultKeys(
   await pool.query('delete from platform.vault_key where version = any ($1)', [unlisted])
 }
 
-export class VaultKeysRefused extends Error {
+class VaultKeysRefused extends Error {
   override readonly name = 'VaultKeysRefused'
 }
 

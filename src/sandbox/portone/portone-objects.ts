@@ -2,7 +2,7 @@ import type { BookDispute, BookPayment, BookRefund } from '../book-payment.ts'
 import type { TestCard } from '../cards.ts'
 import { pgCodeOf, pgMessageOf } from './portone-errors.ts'
 
-export const merchantId = 'merchant-simulated'
+const merchantId = 'merchant-simulated'
 export const defaultStoreId = 'store-simulated'
 
 const channel = {

@@ -26,15 +26,7 @@ export type SourceBook = {
   outcomes: Record<string, number>
 }
 
-export const faults = [
-  'unavailable',
-  'slow',
-  'broken',
-  'hang_up',
-  'unreadable',
-  'wrong_device',
-  'empty',
-] as const
+const faults = ['unavailable', 'slow', 'broken', 'hang_up', 'unreadable', 'wrong_device', 'empty'] as const
 export type Fault = (typeof faults)[number]
 
 export type SourceRequest = {

@@ -6,7 +6,7 @@ import { type BookPayment, type Intent, seconds, unknownCard } from './stripe-ob
 const disputeStatus = { open: 'needs_response', won: 'won', lost: 'lost' } as const
 const answerWithinSeconds = 7 * 86_400
 
-export function disputeIdOf(chargeId: string): string {
+function disputeIdOf(chargeId: string): string {
   return chargeId.replace(/^ch_/, 'dp_')
 }
 

@@ -119,7 +119,7 @@ export function asOfRefund(payment: BookPayment, refundId: string): BookPayment 
 }
 
 /** The last digit stays hidden too. */
-export function renderCard(tested: TestCard) {
+function renderCard(tested: TestCard) {
   const code = issuerCodes[tested.brand] ?? '51'
   return {
     issuerCode: code,

@@ -89,7 +89,7 @@ function nextActionOf({ client_secret }: Stripe.PaymentIntent, at: Date): NextAc
   }
 }
 
-export function refundOf(refund: Stripe.Refund): ProviderRefund | undefined {
+function refundOf(refund: Stripe.Refund): ProviderRefund | undefined {
   const amount = fromStripeAmount(refund.amount, refund.currency)
   if (!amount) return undefined
   return { reference: refund.metadata?.[names.refund] ?? null, amount, status: refundStatusOf(refund) }
