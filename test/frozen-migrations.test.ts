@@ -25,6 +25,8 @@ const frozen: Readonly<Record<string, string>> = {
     '46b2db3d7268c8c368758a4222e29a55d3bfc9fc0b35e9677543c612de5374da',
   '20261116T1450-batch-rank-means.sql': '1ead8ab9072e54400114763e86945bd063dcdb2ef0d7a2beaa22cef77bf9eff5',
   '20261116T1500-batch-heap-bytes.sql': '6264ddda6d5fed76b288d703c330d66be1f38d527fac26653e7428387fc8ef57',
+  '20261116T1510-payment-method-alarms.sql':
+    '193d475e0ef81c152d33414ff6b2b686f4be1a1a6cdf22fa8d0c6bfea29ef985',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -11,7 +11,7 @@ import { probeDue, probeProviders } from './probe-provider.ts'
 import type { ProviderUse } from './providers/guarded-provider.ts'
 import { followDisputes } from './reconciliation/follow-disputes.ts'
 import { resumeRefunds } from './refunds/resume-refunds.ts'
-import { forgetOverFailures, notFailed, type Sweep } from './sweep-failures.ts'
+import { forgetOverFailures, notFailed, retriedByFailure, type Sweep } from './sweep-failures.ts'
 import { bodiesUntil, eraseOldBodies } from './webhooks/inbox-rows.ts'
 import { processWebhooks } from './webhooks/process-webhook.ts'
 
@@ -41,7 +41,15 @@ export async function runDue(
 }
 
 /** Work that goes on beside the rest: however long one turn takes, no other waits for it. */
-export type Turn = 'ends' | 'renewals' | 'retries' | 'sends' | 'lookups' | 'cards' | 'refunds' | 'webhooks'
+export type Turn =
+  | 'ends'
+  | 'renewals'
+  | 'retries'
+  | 'sends'
+  | 'lookups'
+  | 'payment_methods'
+  | 'refunds'
+  | 'webhooks'
 
 /** Whose places at the provider a turn takes. */
 const useOf: Readonly<Record<Turn, ProviderUse>> = {
@@ -50,7 +58,7 @@ const useOf: Readonly<Record<Turn, ProviderUse>> = {
   retries: 'charges',
   sends: 'charges',
   lookups: 'lookups',
-  cards: 'lookups',
+  payment_methods: 'lookups',
   refunds: 'refunds',
   webhooks: 'webhooks',
 }
@@ -155,13 +163,14 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
       select from billing.payment where dispute_status = 'open' and dispute_lookup_at <= ${now}`,
   },
   payment_methods_resumed: {
-    turn: 'cards',
+    turn: 'payment_methods',
     work: resumePaymentMethods,
     due: () => sql`
       select from billing.payment_method where state = 'pending' and next_lookup_at <= statement_timestamp()`,
   },
+  // The API's name for it: the answer of a clock move counts what was done by these names.
   cards_deleted: {
-    turn: 'cards',
+    turn: 'payment_methods',
     work: deletePaymentMethods,
     due: () => sql`
       select from billing.payment_method_to_delete
@@ -190,8 +199,7 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
   failures_over: {
     turn: 'ends',
     work: forgetOverFailures,
-    due: () =>
-      sql`select from billing.sweep_failure where sweep in ('payments', 'refunds', 'cards', 'disputes')`,
+    due: () => sql`select from billing.sweep_failure where sweep <> all (${retriedByFailure})`,
   },
 }
 

@@ -4,16 +4,13 @@ import { troubleOf } from '../platform/database/database-errors.ts'
 import type { BillingApp, BillingDb, BillingTx } from './app.ts'
 
 /** The regular looks for due rows that work on many rows, each of which may be broken in its own way. */
-export type Sweep =
-  | 'cancellations'
-  | 'trials_ended'
-  | 'renewals'
-  | 'retries'
-  | 'given_up'
-  | 'payments'
-  | 'cards'
-  | 'refunds'
-  | 'disputes'
+export type Sweep = (typeof retriedByFailure)[number] | (typeof retriedByRow)[number]
+
+/** Their rows are left out of the sweep after a failure, and tried again when its record here says so. */
+export const retriedByFailure = ['cancellations', 'trials_ended', 'renewals', 'retries', 'given_up'] as const
+
+/** Their rows carry the time of their next lookup themselves. */
+const retriedByRow = ['payments', 'payment_methods', 'refunds', 'disputes'] as const
 
 /** The rows of a batch, or one of them on its own. */
 export type Which = { readonly limit: number } | { readonly id: string }
@@ -165,7 +162,7 @@ export async function noteFailure(
   })
 }
 
-/** Rows that carry the time of their next look wait by that. */
+/** Rows that carry the time of their next lookup wait until then. */
 async function putOff(tx: BillingTx, sweep: Sweep, id: string, until: Date): Promise<void> {
   if (sweep === 'payments')
     await sql`
@@ -175,7 +172,7 @@ async function putOff(tx: BillingTx, sweep: Sweep, id: string, until: Date): Pro
     await sql`
       update billing.refund set next_lookup_at = ${until}, sending_until = null
       where id = ${id} and status = 'pending'`.execute(tx)
-  if (sweep === 'cards')
+  if (sweep === 'payment_methods')
     await sql`
       update billing.payment_method set next_lookup_at = ${until}
       where id = ${id} and state = 'pending'`.execute(tx)
@@ -201,7 +198,10 @@ async function forgetFailure(db: BillingDb, sweep: Sweep, subject: string): Prom
   await clearAlarm(db, 'sweep_failed', subject)
 }
 
-/** Forgets failures of payments, refunds, cards and disputes that were looked at well after all. Says how many. */
+/**
+ * Forgets failures of payments, refunds, payment methods and disputes that were looked up successfully since, and those of
+ * a sweep that only another release knows. Says how many.
+ */
 export async function forgetOverFailures(app: BillingApp): Promise<number> {
   const over = await sql<{ sweep: Sweep; subject: string }>`
     select f.sweep, f.subject from billing.sweep_failure f
@@ -209,7 +209,7 @@ export async function forgetOverFailures(app: BillingApp): Promise<number> {
         select from billing.payment p where p.id = f.subject and p.status in ('sending', 'unknown'))
       or f.sweep = 'refunds' and not exists (
         select from billing.refund r where r.id = f.subject and r.status = 'pending')
-      or f.sweep = 'cards' and not exists (
+      or f.sweep = 'payment_methods' and not exists (
         select from billing.payment_method m where m.id = f.subject and m.state = 'pending')
         and not exists (select from billing.payment_method_to_delete d where d.payment_method_id = f.subject)
       or f.sweep = 'disputes' and not exists (
@@ -217,6 +217,7 @@ export async function forgetOverFailures(app: BillingApp): Promise<number> {
         where p.id = f.subject and p.dispute_status = 'open'
           -- Whoever fails comes back within the hour, whoever does not in a day.
           and p.dispute_lookup_at <= f.last_at + interval '2 hours')
+      or f.sweep <> all (${[...retriedByFailure, ...retriedByRow]})
     limit 1000`.execute(app.db)
   for (const { sweep, subject } of over.rows) await forgetFailure(app.db, sweep, subject)
   return over.rows.length

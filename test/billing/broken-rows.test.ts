@@ -94,6 +94,19 @@ test('a row that was put right is renewed by itself, and its alarm goes', async 
   expect(world.script.book.size).toBe(6)
 })
 
+test('a failure that another release noted under a name of its own does not stay for ever', async () => {
+  world = await openBillingWorld()
+  await sql`
+    insert into billing.sweep_failure (sweep, subject, reason, failures, first_at, last_at, next_try_at)
+    values ('cards', 'pm_1', 'Error', 1, now(), now(), now())`.execute(world.app.db)
+  await sql`
+    insert into platform.alarm (kind, subject, note, raised_at, last_at)
+    values ('sweep_failed', 'pm_1', 'x', now(), now())`.execute(world.app.db)
+  await world.runDue()
+  expect(await failures()).toEqual([])
+  expect(await alarms()).toEqual([])
+})
+
 test('an end, a retry and an end of dunning that fail keep no others waiting', async () => {
   world = await openBillingWorld()
   const ids = await subscribeMany(9)

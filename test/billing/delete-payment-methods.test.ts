@@ -99,7 +99,10 @@ test('the cards of an erased account are deleted, and what stays undone is told 
   }
   const [card] = await left()
   expect(await listAlarms(world.app.db, 5)).toMatchObject([
-    { kind: 'card_not_deleted', subject: (card as { payment_method_id: string }).payment_method_id },
+    {
+      kind: 'payment_method_not_deleted',
+      subject: (card as { payment_method_id: string }).payment_method_id,
+    },
   ])
   world.script.state.silent = false
   await world.rows('update billing.payment_method_to_delete set next_try_at = clock_timestamp()')

@@ -313,7 +313,7 @@ describe('after a restore', () => {
     await adopt()
     expect([await statusOf('acct'), await statusOf('trial')]).toEqual(['active', 'active'])
     expect((await listAlarms(world.app.db, 10)).map(({ kind }) => kind)).toEqual(
-      Array(2).fill('card_lost_in_restore'),
+      Array(2).fill('payment_method_lost_in_restore'),
     )
     await goOn()
     await world.advanceTo('2026-04-20T00:00:00+09:00')

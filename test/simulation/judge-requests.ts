@@ -128,7 +128,7 @@ function cardInUse(
       mayHaveWorked(one),
   )
   const lost = facts.alarms.some(
-    (one) => one.kind === 'card_lost_in_restore' && one.subject === subscription.id,
+    (one) => one.kind === 'payment_method_lost_in_restore' && one.subject === subscription.id,
   )
   if (contested || erased || converted || lost) return undefined
   const given = (entry.body as { payment_method: { billing_key?: string; auth_key?: string } }).payment_method

@@ -18,7 +18,8 @@ export async function deletePaymentMethods(app: BillingApp): Promise<number> {
     most: 8,
     stopping: app.stopping,
     claim: (limit) => leaseMethodsToDelete(app.db, sendingLeaseMs(app.terms), limit),
-    work: (method) => workIsolated(app, 'cards', method.methodId, () => deletePaymentMethod(app, method)),
+    work: (method) =>
+      workIsolated(app, 'payment_methods', method.methodId, () => deletePaymentMethod(app, method)),
   })
 }
 
@@ -44,11 +45,11 @@ async function deletePaymentMethod(app: BillingApp, method: MethodToDelete): Pro
   if (tries >= triesBeforeAlarm) await raise(app, method)
 }
 
-const alarmKind = 'card_not_deleted'
+const alarmKind = 'payment_method_not_deleted'
 // Several hours, so that an outage of the provider calls nobody.
 const triesBeforeAlarm = 12
 
 async function raise(app: BillingApp, { methodId, provider }: MethodToDelete): Promise<void> {
-  const note = `${provider} does not delete a card that is no longer used. Delete it in its console; the next try then finds it gone.`
+  const note = `${provider} does not delete a payment method that is no longer used. Delete it in its console; the next try then finds it gone.`
   await raiseAlarm(app.db, { kind: alarmKind, subject: methodId, note }, app.clock())
 }

@@ -43,7 +43,7 @@ export async function resumePaymentMethods(app: BillingApp): Promise<number> {
     most: 16,
     stopping: app.stopping,
     claim: (limit) => leaseLostMethods(app.db, sendingLeaseMs(app.terms), limit),
-    work: (methodId) => workIsolated(app, 'cards', methodId, () => advanceMethod(app, methodId)),
+    work: (methodId) => workIsolated(app, 'payment_methods', methodId, () => advanceMethod(app, methodId)),
   })
 }
 

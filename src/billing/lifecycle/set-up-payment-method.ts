@@ -34,7 +34,8 @@ async function beginSetup(
   const setupId = newId('setup_', now)
   await ensureAccount(tx, accountId, app.terms.timeZone, now)
   await insertSetup(tx, { setupId, accountId, provider: app.providers.forNew.name, now })
-  await insertAudit(tx, { at: now, actor, action: 'account.set_up_card', accountId, target: setupId })
+  const action = 'account.set_up_payment_method'
+  await insertAudit(tx, { at: now, actor, action, accountId, target: setupId })
   return setupId
 }
 

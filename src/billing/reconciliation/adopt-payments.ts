@@ -201,7 +201,7 @@ async function cardOf(
     .execute()
   const note =
     'It was paid for after the backup with a card that is lost. Ask the customer for a card; until then its renewals fail.'
-  await raiseAlarm(tx, { kind: 'card_lost_in_restore', subject: subscriptionId, note }, app.clock())
+  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, app.clock())
   return { methodId: made, provider, sealed: null, exchanged: true }
 }
 

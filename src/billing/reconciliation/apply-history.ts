@@ -215,5 +215,5 @@ async function loseMethod(
   }
   const note =
     'Its card was changed after the backup and is lost. Ask the customer for a card; until then its renewals fail.'
-  await raiseAlarm(tx, { kind: 'card_lost_in_restore', subject: subscriptionId, note }, app.clock())
+  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, app.clock())
 }
