@@ -26,8 +26,8 @@ const order: Readonly<Record<string, readonly string[]>> = {
   batch: [
     'keywords',
     'ranks',
-    'retention',
     'volumes',
+    'retention',
     'sources',
     'runs',
     'tracking',

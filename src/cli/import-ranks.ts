@@ -1,12 +1,12 @@
 import { importRanks as importRankFile } from '../batch/ranks/import-ranks.ts'
 import { RankForm } from '../batch/ranks/rank-form.ts'
-import { NoArchive, openArchive } from '../batch/retention/rank-archive.ts'
+import { rankArchive } from '../batch/retention/rank-archive.ts'
 import { restoreRanks } from '../batch/retention/restore-ranks.ts'
 import { callerIdPattern } from '../platform/id.ts'
-import { CommandFailed, parseFlags, UsageError, withFoundation } from './command.ts'
+import { parseFlags, UsageError, withFoundation } from './command.ts'
 import { openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
-import { formatFlags, openImport } from './open-import.ts'
+import { formatFlags, openArchiveNamed, openImport } from './open-import.ts'
 
 export async function importRanks(args: string[]): Promise<number> {
   const { values, positionals } = parseFlags(args, {
@@ -42,9 +42,7 @@ async function importArchive(
   workspace: string | null,
   { rejects: given, json }: { rejects?: string | undefined; json: boolean },
 ): Promise<number> {
-  const archive = await openArchive(path).catch((error: unknown) => {
-    throw new CommandFailed(error instanceof NoArchive ? error.message : `${path} cannot be read.`)
-  })
+  const archive = await openArchiveNamed(rankArchive, path)
   const rejectsPath = given ?? `${path}.rejected.csv`
   return withFoundation('import', async (app) => {
     const rejects = openRejects(rejectsPath)

@@ -1,9 +1,11 @@
 import { importVolumes as importVolumeFile } from '../batch/volumes/import-volumes.ts'
+import { volumeArchive } from '../batch/retention/volume-archive.ts'
+import { restoreVolumes } from '../batch/retention/restore-volumes.ts'
 import { VolumeForm } from '../batch/volumes/volume-form.ts'
 import { parseFlags, UsageError, withFoundation } from './command.ts'
 import { openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
-import { formatFlags, openImport } from './open-import.ts'
+import { formatFlags, openArchiveNamed, openImport } from './open-import.ts'
 
 export async function importVolumes(args: string[]): Promise<number> {
   const { values, positionals } = parseFlags(args, {
@@ -13,6 +15,7 @@ export async function importVolumes(args: string[]): Promise<number> {
   })
   const [path, ...more] = positionals
   if (!path || more.length > 0) throw new UsageError('Name one file, or - for standard input.')
+  if (path.endsWith('.parquet')) return importArchive(path, values)
   const columns = { known: Object.keys(VolumeForm.properties), required: VolumeForm.required }
   const source = await openImport(path, 'volumes', columns, values)
   const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-volumes.csv' : `${path}.rejected.csv`)
@@ -21,6 +24,21 @@ export async function importVolumes(args: string[]): Promise<number> {
     const progress = openProgress('volumes', source.size)
     const outcome = await importVolumeFile(app.batch, source, rejects, progress).finally(rejects.close)
     reportImport('volumes', outcome, rejectsPath, values.json, source.told)
+    return 0
+  })
+}
+
+async function importArchive(
+  path: string,
+  { rejects: given, json }: { rejects?: string | undefined; json: boolean },
+): Promise<number> {
+  const archive = await openArchiveNamed(volumeArchive, path)
+  const rejectsPath = given ?? `${path}.rejected.csv`
+  return withFoundation('import', async (app) => {
+    const rejects = openRejects(rejectsPath)
+    const progress = openProgress('volumes', archive.rows)
+    const outcome = await restoreVolumes(app.batch, archive, rejects, progress).finally(rejects.close)
+    reportImport('archived volumes', outcome, rejectsPath, json)
     return 0
   })
 }

@@ -1,4 +1,5 @@
 import { isSeriesName } from '../batch/ranks/rank.ts'
+import { type Archive, type ArchiveForm, NoArchive, openArchive } from '../batch/retention/archive.ts'
 import { parseDay } from '../platform/time.ts'
 import { CommandFailed, UsageError } from './command.ts'
 import { formats, openForeignFile } from './files/open-foreign-file.ts'
@@ -60,6 +61,13 @@ export async function openImport(
   } catch (error) {
     throw error instanceof FileTrouble ? new CommandFailed(error.message) : error
   }
+}
+
+/** Opens an archive that `retention` wrote. */
+export function openArchiveNamed<Row>(form: ArchiveForm<Row>, path: string): Promise<Archive<Row>> {
+  return openArchive(form, path).catch((error: unknown) => {
+    throw new CommandFailed(error instanceof NoArchive ? error.message : `${path} cannot be read.`)
+  })
 }
 
 function saidIn({ day, site, device, location, depth }: Flags) {

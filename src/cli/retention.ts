@@ -6,6 +6,7 @@ import {
   HistoryBusy,
   type OldMonths,
 } from '../batch/retention/drop-old-months.ts'
+import type { MonthlyHistory } from '../batch/month-rows.ts'
 import { periodOf } from '../batch/retention/month-rows.ts'
 import { addDuration, dayOf, parseDuration } from '../platform/time.ts'
 import {
@@ -21,56 +22,76 @@ import {
 import { openProgress } from './progress.ts'
 
 export const retention: Command = {
-  summary: 'Drop old months of rank history, archived first if asked for',
-  usage: `rankledger retention --keep MONTHS [--archive DIR] [--yes] [--json]
+  summary: 'Drop old months of ranks and of daily volumes, archived first if asked for',
+  usage: `rankledger retention --keep MONTHS [--only ranks|volumes] [--archive DIR] [--yes] [--json]
 
 MONTHS is how many whole months before the current one stay: 25m, or 3y. Prints what would go; with --yes it goes. With
---archive each month is first written to DIR as a Parquet file, which \`rankledger import ranks FILE.parquet\` reads back.
-Ranks before 2025 are kept by the year and go by the year. Run it as the role that owns the tables. Stopped at any moment,
-the next run goes on.`,
+--archive each month is first written to DIR as a Parquet file, which \`rankledger import ranks|volumes FILE.parquet\` reads
+back. Of volumes the observations go; the monthly volumes made of them stay for good. What is from before 2025 is kept by the
+year and goes by the year. Run it as the role that owns the tables. Stopped at any moment, the next run goes on.`,
 
   async run(args) {
     const { values } = parseOnlyFlags(args, {
       keep: { type: 'string' },
+      only: { type: 'string' },
       archive: { type: 'string' },
       yes: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     })
     const months = monthsIn(values.keep)
+    const histories = historiesIn(values.only)
     const folder = values.archive === undefined ? null : resolve(values.archive)
     return withFoundation('retention', async ({ batch }) => {
       const before = firstDayKept(batch.clock(), months)
-      const old = await findOldMonths(batch, before)
+      const old = await findOldMonths(batch, histories, before)
       if (!values.yes) {
         if (values.json)
           printJson({
             kept_from: before,
             dropped: false,
             months: old.months.map(viewOf),
-            leaving: old.leaving,
+            leaving: old.leaving.map(({ history, table, bytes }) => ({ of: whats[history], table, bytes })),
           })
-        else printPlan(old, before)
+        else printPlan(old, histories, before)
         return 0
       }
       if (folder) await mkdir(folder, { recursive: true })
       const progress = openProgress('months', old.months.length + old.leaving.length)
       let done = 0
       const dropped = await dropOldMonths(batch, old, folder, {
-        waiting: (period) => progress.show(done, `${period} is being read, waiting`),
-        archived: (period, rows) => progress.show(done, `${period}: ${rows} rows written`),
+        waiting: (month, why) => progress.show(done, `${nameOf(month)} is being ${why}, waiting`),
+        archived: (month, rows) => progress.show(done, `${nameOf(month)}: ${rows} rows written`),
         dropped: () => progress.show(++done),
       }).catch((error: unknown) => {
         throw explained(error)
       })
       progress.end()
-      if (values.json) printJson({ kept_from: before, dropped: true, months: dropped })
-      else if (dropped.length === 0) print(`Nothing to drop: there are no ranks before ${before}.`)
+      if (values.json) {
+        const months = dropped.map(({ history, ...month }) => ({ of: whats[history], ...month }))
+        printJson({ kept_from: before, dropped: true, months })
+      } else if (dropped.length === 0) printNothing(histories, before)
       else
-        for (const { period, archive, rows } of dropped)
-          print(archive ? `Dropped ${period}: ${rows} rows are in ${archive}` : `Dropped ${period}`)
+        for (const { history, period, archive, rows } of dropped) {
+          const month = `${whats[history]} of ${period}`
+          print(archive ? `Dropped ${month}: ${rows} rows are in ${archive}` : `Dropped ${month}`)
+        }
       return 0
     })
   },
+}
+
+const whats: Readonly<Record<MonthlyHistory, string>> = { rank: 'ranks', volume_observation: 'volumes' }
+
+function historiesIn(only: string | undefined): MonthlyHistory[] {
+  const all = Object.keys(whats) as MonthlyHistory[]
+  if (only === undefined) return all
+  const named = all.filter((history) => whats[history] === only)
+  if (named.length === 0) throw new UsageError('--only takes ranks or volumes.')
+  return named
+}
+
+function nameOf({ history, table }: { history: MonthlyHistory; table: string }): string {
+  return `${whats[history]} of ${periodOf(table)}`
 }
 
 function monthsIn(text: string | undefined): number {
@@ -88,28 +109,42 @@ function firstDayKept(now: Date, months: number): string {
   return `${dayOf(ago, 'UTC').slice(0, 7)}-01`
 }
 
-function viewOf({ table, from, to, rows, bytes }: OldMonths['months'][number]) {
-  return { period: periodOf(table), from, to, rows, bytes }
+function viewOf({ history, table, from, to, rows, bytes }: OldMonths['months'][number]) {
+  return { of: whats[history], period: periodOf(table), from, to, rows, bytes }
 }
 
-function printPlan({ months, leaving }: OldMonths, before: string): void {
+function printNothing(histories: readonly MonthlyHistory[], before: string): void {
+  print(`Nothing to drop: there are no ${histories.map((one) => whats[one]).join(' or ')} before ${before}.`)
+}
+
+function printPlan(
+  { months, leaving }: OldMonths,
+  histories: readonly MonthlyHistory[],
+  before: string,
+): void {
   if (months.length + leaving.length === 0) {
-    print(`Nothing to drop: there are no ranks before ${before}.`)
+    printNothing(histories, before)
     return
   }
   const megabytes = (bytes: number) => (bytes / 1_048_576).toFixed(1)
   printTable(
-    ['month', 'rows (about)', 'MiB'],
+    ['of', 'month', 'rows (about)', 'MiB'],
     [
-      ...leaving.map(({ table, bytes }) => [`${periodOf(table)}, begun earlier`, '', megabytes(bytes)]),
-      ...months.map(({ table, rows, bytes }) => [
+      ...leaving.map(({ history, table, bytes }) => [
+        whats[history],
+        `${periodOf(table)}, begun earlier`,
+        '',
+        megabytes(bytes),
+      ]),
+      ...months.map(({ history, table, rows, bytes }) => [
+        whats[history],
         periodOf(table),
         rows === null ? '?' : String(rows),
         megabytes(bytes),
       ]),
     ],
   )
-  print(`Ranks from ${before} on stay. Nothing was changed; with --yes these months go.`)
+  print(`What is from ${before} on stays. Nothing was changed; with --yes these months go.`)
 }
 
 function explained(error: unknown): unknown {

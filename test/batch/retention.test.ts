@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { detachMonth } from '../../src/batch/retention/month-rows.ts'
-import { openArchive } from '../../src/batch/retention/rank-archive.ts'
+import { openArchive } from '../../src/batch/retention/archive.ts'
+import { rankArchive } from '../../src/batch/retention/rank-archive.ts'
 import { importFile } from '../../src/cli/import.ts'
 import { retention } from '../../src/cli/retention.ts'
 import { runCommand } from '../billing/run-command.ts'
@@ -94,7 +95,7 @@ test.each([[[]], [['--keep', '0m']], [['--keep', '25']], [['--keep', '25m', 'now
 test('a month is archived, dropped, and comes back row for row, also after a run that died on the way', async () => {
   const before = await history()
   // An earlier run died after it had taken the oldest month out.
-  await detachMonth(world.app.pool, 'rank_2023', 1_000)
+  await detachMonth(world.app.pool, { history: 'rank', table: 'rank_2023', to: '2024-01-01' }, 1_000)
   const dropped = await run('--keep', '15m', '--archive', folder, '--yes', '--json')
   expect(dropped.code).toBe(0)
   expect(
@@ -129,7 +130,7 @@ test('an archive holds every column, and is never written over', async () => {
   const columns = await world.query(
     `select attname as name from pg_attribute where attrelid = 'batch.rank'::regclass and attnum > 0 and not attisdropped`,
   )
-  const archive = await openArchive(join(folder, 'ranks-2025-02.parquet'))
+  const archive = await openArchive(rankArchive, join(folder, 'ranks-2025-02.parquet'))
   const [first] = (await archive.groups().next()).value!
   const named = new Set(Object.keys(first!))
   expect(columns.map(({ name }) => name).filter((name) => name !== 'keyword_id' && !named.has(name))).toEqual(

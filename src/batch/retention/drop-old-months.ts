@@ -1,40 +1,53 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BatchApp } from '../app.ts'
+import type { MonthlyHistory } from '../month-rows.ts'
+import { aggregateVolumes } from '../volumes/aggregate-volumes.ts'
+import { archiveMonth } from './archive.ts'
 import {
   detachMonth,
   dropLeaving,
   isLocked,
+  type LeavingMonth,
   listLeaving,
   listMonthsBefore,
   periodOf,
-  type RankMonth,
+  type StoredMonth,
 } from './month-rows.ts'
-import { archiveMonth } from './rank-archive.ts'
+import { rankArchive } from './rank-archive.ts'
+import { volumeArchive } from './volume-archive.ts'
 
 /** What would go: the months that end at or before a day, and those that an earlier run left half gone. */
 export type OldMonths = {
-  readonly months: readonly RankMonth[]
-  readonly leaving: readonly { readonly table: string; readonly bytes: number }[]
+  readonly months: readonly StoredMonth[]
+  readonly leaving: readonly LeavingMonth[]
 }
 
-export async function findOldMonths(app: BatchApp, before: string): Promise<OldMonths> {
-  return { months: await listMonthsBefore(app.pool, before), leaving: await listLeaving(app.pool) }
+export async function findOldMonths(
+  app: BatchApp,
+  histories: readonly MonthlyHistory[],
+  before: string,
+): Promise<OldMonths> {
+  const months = await listMonthsBefore(app.pool, histories, before)
+  return { months, leaving: await listLeaving(app.pool, histories) }
 }
 
 export type DroppedMonth = {
+  readonly history: MonthlyHistory
   readonly period: string
   readonly archive: string | null
   readonly rows: number | null
 }
 
 export type DropProgress = {
-  waiting(period: string): void
-  archived(period: string, rows: number): void
+  waiting(month: DroppingMonth, why: 'read' | 'aggregated'): void
+  archived(month: DroppingMonth, rows: number): void
   dropped(): void
 }
 
+type DroppingMonth = { readonly history: MonthlyHistory; readonly table: string }
+
 /**
- * Takes old months out of the history, oldest first, each for itself: detached, archived if a folder is given, dropped.
+ * Takes old months out of the histories, oldest first, each for itself: detached, archived if a folder is given, dropped.
  * Stopped at any moment, the next run goes on with the month that was on its way.
  */
 export async function dropOldMonths(
@@ -44,17 +57,29 @@ export async function dropOldMonths(
   progress: DropProgress,
 ): Promise<DroppedMonth[]> {
   const dropped: DroppedMonth[] = []
-  const finish = async (table: string) => {
-    const period = periodOf(table)
-    const archive = folder
-      ? await archiveMonth(app.pool, table, folder, (rows) => progress.archived(period, rows))
-      : undefined
+  const finish = async (month: DroppingMonth) => {
+    const { history, table } = month
+    const onRows = (rows: number) => progress.archived(month, rows)
+    const archive =
+      folder === null
+        ? null
+        : history === 'rank'
+          ? await archiveMonth(app.pool, rankArchive, table, folder, onRows)
+          : await archiveMonth(app.pool, volumeArchive, table, folder, onRows)
     await dropLeaving(app.pool, table)
     progress.dropped()
-    dropped.push({ period, archive: archive?.path ?? null, rows: archive?.rows ?? null })
+    dropped.push({
+      history,
+      period: periodOf(table),
+      archive: archive?.path ?? null,
+      rows: archive?.rows ?? null,
+    })
   }
-  for (const { table } of leaving) await finish(table)
-  for (const { table } of months) await finish(await detach(app, table, progress))
+  for (const month of leaving) await finish(month)
+  for (const month of months) {
+    const table = await detach(app, month, progress)
+    await finish({ history: month.history, table })
+  }
   return dropped
 }
 
@@ -64,14 +89,18 @@ const lockTimeoutMs = 200
 const pauseMs = 800
 const mostTries = 300
 
-async function detach(app: BatchApp, table: string, progress: DropProgress): Promise<string> {
+async function detach(app: BatchApp, month: StoredMonth, progress: DropProgress): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {
-      return await detachMonth(app.pool, table, lockTimeoutMs)
+      const leaving = await detachMonth(app.pool, month, lockTimeoutMs)
+      if (leaving !== undefined) return leaving
+      if (tries === mostTries) throw new HistoryBusy(month.table)
+      progress.waiting(month, 'aggregated')
+      await aggregateVolumes(app)
     } catch (error) {
       if (!isLocked(error)) throw error
-      if (tries === mostTries) throw new HistoryBusy(periodOf(table))
-      progress.waiting(periodOf(table))
+      if (tries === mostTries) throw new HistoryBusy(month.table)
+      progress.waiting(month, 'read')
       await sleep(pauseMs)
     }
   }
@@ -80,9 +109,9 @@ async function detach(app: BatchApp, table: string, progress: DropProgress): Pro
 export class HistoryBusy extends Error {
   override readonly name = 'HistoryBusy'
 
-  constructor(period: string) {
+  constructor(table: string) {
     super(
-      `${period} is being read all the time, by a training run perhaps; it stays, and the next run tries again.`,
+      `${periodOf(table)} is read or written all the time, by a training run perhaps; it stays, and the next run tries again.`,
     )
   }
 }

@@ -1,4 +1,6 @@
+import type { Day } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
+import { findKeptFrom } from './horizon-rows.ts'
 import { monthlyVolume, volumeAtMonthEnd } from './monthly-volume.ts'
 import {
   clearDirtyMonths,
@@ -45,20 +47,29 @@ export async function aggregateVolumes(
   }
 }
 
-/** Reads the observations after the marks: what is missing here has brought, or will bring, a newer mark. */
+/**
+ * Reads the observations after the marks: what is missing here has brought, or will bring, a newer mark. A month whose
+ * observations were dropped stays as it is: what is left of them, a window that reaches back into it, is not the whole.
+ * Only a report of the month still replaces it, for it needs no other observation.
+ */
 async function workOut(
   app: BatchApp,
   dirty: readonly DirtyMonth[],
 ): Promise<Map<DirtyMonth, WorkedOutMonth>> {
+  const keptFrom = await findKeptFrom(app.pool)
   const observations = await listObservationsOf(app.db, dirty)
   const worked = new Map<DirtyMonth, WorkedOutMonth>()
   dirty.forEach((one, at) => {
     const volume = monthlyVolume(one.month, observations[at]!)
-    if (!volume) return
+    if (!volume || (volume.quality !== 'reported' && isGone(one, keptFrom))) return
     const atMonthEnd = volumeAtMonthEnd(one.month, observations[at]!) ?? null
     worked.set(one, { ...volume, atMonthEnd, key: one.key, source: one.source })
   })
   return worked
+}
+
+function isGone({ month }: DirtyMonth, keptFrom: Day | null): boolean {
+  return keptFrom !== null && `${month}-01` < keptFrom
 }
 
 async function settle(

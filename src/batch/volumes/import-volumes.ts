@@ -13,9 +13,11 @@ import {
 import { cleanKeyword } from '../keywords/keyword.ts'
 import { ensureMonths, monthsOf, withMonthsInside } from '../month-rows.ts'
 import { type Horizon, horizonOf } from '../ranks/rank.ts'
+import { findKeptFrom } from './horizon-rows.ts'
 import { VolumeForm } from './volume-form.ts'
 import {
   dedupe,
+  isTooLate,
   type KeptVolume,
   type ReportedVolume,
   readVolume,
@@ -33,35 +35,63 @@ export async function importVolumes(
   return importRecords(app, volumeTarget(app), source, rejects, onProgress)
 }
 
-const volumeTarget = ({ pool }: BatchApp): ImportTarget<readonly KeptVolume[]> => ({
+type Part = {
+  readonly volumes: readonly KeptVolume[]
+  /** The line that each of them was read from. */
+  readonly lines: readonly number[]
+  readonly chunk: ImportChunk
+}
+
+const volumeTarget = ({ pool }: BatchApp): ImportTarget<Part> => ({
   name: 'volumes',
   prepare: prepareVolumes,
-  async store(client, volumes) {
+  async store(client, { volumes, lines, chunk }) {
+    let tooLate = new Set<number>()
+    let kept = volumes
     const { inserted, updated } = await withMonthsInside(
       pool,
       client,
-      () => ensureMonths(pool, 'volume_observation', monthsOf(volumes)),
-      () => mergeVolumes(client, dedupe(volumes)),
+      async () => {
+        const keptFrom = await findKeptFrom(pool)
+        tooLate = new Set(lines.filter((_, at) => isTooLate(volumes[at]!, keptFrom)))
+        kept = volumes.filter((volume) => !isTooLate(volume, keptFrom))
+        await ensureMonths(pool, 'volume_observation', monthsOf(kept))
+      },
+      () => mergeVolumes(client, dedupe(kept)),
     )
-    return { inserted, updated, unchanged: volumes.length - inserted - updated, rejections: [] }
+    return {
+      inserted,
+      updated,
+      unchanged: kept.length - inserted - updated,
+      rejections: rejectionsOf(chunk, tooLate),
+    }
   },
 })
 
 const checkForm = openFormCheck(VolumeForm, ['volume', 'volume_max', 'pc', 'mobile'])
 
-function prepareVolumes(
-  chunk: ImportChunk,
-  now: Date,
-): { part: readonly KeptVolume[]; rejections: ImportRejection[] } {
+/** Reads the records anew, which few files make necessary. */
+function rejectionsOf(chunk: ImportChunk, tooLate: ReadonlySet<number>): ImportRejection[] {
+  if (tooLate.size === 0) return []
+  return chunk
+    .records()
+    .filter(({ line }) => tooLate.has(line))
+    .map(({ line, raw }) => ({ line, raw, code: 'day_not_kept' }))
+}
+
+function prepareVolumes(chunk: ImportChunk, now: Date): { part: Part; rejections: ImportRejection[] } {
   const horizon = horizonOf(now)
-  const part: KeptVolume[] = []
+  const volumes: KeptVolume[] = []
+  const lines: number[] = []
   const rejections: ImportRejection[] = []
   for (const record of chunk.records()) {
     const verdict = readRecord(record, horizon)
-    if (verdict.refusal === undefined) part.push(verdict)
-    else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
+    if (verdict.refusal === undefined) {
+      volumes.push(verdict)
+      lines.push(record.line)
+    } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
   }
-  return { part, rejections }
+  return { part: { volumes, lines, chunk }, rejections }
 }
 
 function readRecord(record: ImportRecord, horizon: Horizon): VolumeVerdict | { refusal: string } {

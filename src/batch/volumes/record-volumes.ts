@@ -1,13 +1,16 @@
 import { refuse as refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'
-import { ensureMonths, monthsOf, withMonths } from '../month-rows.ts'
+import { ensureMonths, monthOf, monthsOf, withMonths } from '../month-rows.ts'
 import { horizonOf } from '../ranks/rank.ts'
+import { findKeptFrom } from './horizon-rows.ts'
 import {
   dedupe,
+  isTooLate,
   type KeptVolume,
   type ReportedVolume,
   readVolume,
+  type VolumeRefusal,
   volumeRefusals,
 } from './volume-observation.ts'
 import { mergeVolumes } from './volume-rows.ts'
@@ -22,10 +25,14 @@ export async function recordVolumes(
   app: BatchApp,
   reported: readonly ReportedVolume[],
 ): Promise<RecordedVolumes> {
-  const volumes = dedupe(readAll(reported, app.clock()))
+  const now = app.clock()
+  const volumes = dedupe(readAll(reported, now))
   const { inserted, updated } = await withMonths(
     app.pool,
-    () => ensureMonths(app.pool, 'volume_observation', monthsOf(volumes)),
+    async () => {
+      await refuseTooLate(app, reported, now)
+      await ensureMonths(app.pool, 'volume_observation', monthsOf(volumes))
+    },
     () => mergeVolumes(app.pool, volumes),
   )
   return { inserted, updated, unchanged: reported.length - inserted - updated }
@@ -38,7 +45,20 @@ function readAll(reported: readonly ReportedVolume[], now: Date): KeptVolume[] {
   )
   const horizon = horizonOf(now)
   const verdicts = reported.map((one, index) => readVolume(one, keywords[index]!, horizon))
-  const details = verdicts.flatMap(({ refusal }, index) =>
+  refuseAll(verdicts.map(({ refusal }) => refusal))
+  return verdicts as KeptVolume[]
+}
+
+/** What is of this month is never too late, so that the daily way asks nothing. */
+async function refuseTooLate(app: BatchApp, reported: readonly ReportedVolume[], now: Date): Promise<void> {
+  const thisMonth = now.toISOString().slice(0, 7)
+  if (reported.every(({ kind, day }) => kind === 'month' || monthOf(day) >= thisMonth)) return
+  const keptFrom = await findKeptFrom(app.pool)
+  refuseAll(reported.map((one) => (isTooLate(one, keptFrom) ? 'day_not_kept' : undefined)))
+}
+
+function refuseAll(refusals: readonly (VolumeRefusal | undefined)[]): void {
+  const details = refusals.flatMap((refusal, index) =>
     refusal
       ? [
           {
@@ -50,5 +70,4 @@ function readAll(reported: readonly ReportedVolume[], now: Date): KeptVolume[] {
       : [],
   )
   if (details.length > 0) throw refuseRequest('validation_failed', { details })
-  return verdicts as KeptVolume[]
 }

@@ -1,4 +1,4 @@
-import { parseDay } from '../../platform/time.ts'
+import { type Day, parseDay } from '../../platform/time.ts'
 import type { Keyword } from '../keywords/keyword.ts'
 import { firstDay, type Horizon } from '../ranks/rank.ts'
 import type { VolumeObservation } from './monthly-volume.ts'
@@ -35,6 +35,8 @@ export type KeptVolume = VolumeObservation & {
 export const volumeRefusals = {
   day_not_real: 'There is no such day.',
   day_out_of_range: `A day lies between ${firstDay} and tomorrow.`,
+  day_not_kept:
+    'The observations of that time were dropped, and the monthly volumes made of them stay. Only a whole month (`kind` month) can still be told.',
   volume_missing: 'Give a volume, or volume_max where only a bound is known.',
   volume_and_bound: 'Give either volume or volume_max.',
 } as const
@@ -65,6 +67,17 @@ function dayRefusal(day: string, { lastDay }: Horizon): VolumeRefusal | undefine
 function boundRefusal({ volume, volume_max }: ReportedVolume): VolumeRefusal | undefined {
   if (volume === undefined) return volume_max === undefined ? 'volume_missing' : undefined
   return volume_max === undefined ? undefined : 'volume_and_bound'
+}
+
+/**
+ * Whether an observation comes after those of its time were dropped: a month cannot be worked out from it alone. A month's
+ * own volume needs no other.
+ */
+export function isTooLate(
+  { kind, day }: Pick<VolumeObservation, 'kind' | 'day'>,
+  keptFrom: Day | null,
+): boolean {
+  return keptFrom !== null && kind !== 'month' && day < keptFrom
 }
 
 /** Sorts what is kept, the order in which all writers lock, and keeps of repeats the one told last. */
