@@ -146,7 +146,7 @@ test('what was archived comes back row for row, and changes no monthly volume', 
   expect(archived).toHaveLength(62)
   expect(await observations()).toHaveLength(kept.length + 62)
   await aggregateVolumes(world.app.batch)
-  const isReported = (row: { row: string }) => /^\(reported,naver,2025-02-01/.test(row.row)
+  const isReported = ({ row }: Record<string, string>) => /^\(reported,naver,2025-02-01/.test(row!)
   // The report of February is back as well, and is the only one that the archive knows.
   expect((await volumes()).filter((row) => !isReported(row))).toEqual(
     aggregated.filter((row) => !isReported(row)),
