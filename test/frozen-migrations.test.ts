@@ -27,7 +27,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261116T1500-batch-heap-bytes.sql': '6264ddda6d5fed76b288d703c330d66be1f38d527fac26653e7428387fc8ef57',
   '20261116T1510-payment-method-alarms.sql':
     '193d475e0ef81c152d33414ff6b2b686f4be1a1a6cdf22fa8d0c6bfea29ef985',
-  '20261116T1520-batch-volume-horizon.sql': 'aed9e7e47dd433e5c7cbc1635dd64ff9c0f87ce464d7016e32b4e1ebad74b4de',
+  '20261116T1520-batch-volume-horizon.sql':
+    'aed9e7e47dd433e5c7cbc1635dd64ff9c0f87ce464d7016e32b4e1ebad74b4de',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -1,6 +1,6 @@
-import { importVolumes as importVolumeFile } from '../batch/volumes/import-volumes.ts'
-import { volumeArchive } from '../batch/retention/volume-archive.ts'
 import { restoreVolumes } from '../batch/retention/restore-volumes.ts'
+import { volumeArchive } from '../batch/retention/volume-archive.ts'
+import { importVolumes as importVolumeFile } from '../batch/volumes/import-volumes.ts'
 import { VolumeForm } from '../batch/volumes/volume-form.ts'
 import { parseFlags, UsageError, withFoundation } from './command.ts'
 import { openRejects } from './import-file.ts'

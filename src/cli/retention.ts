@@ -1,12 +1,12 @@
 import { mkdir } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import type { MonthlyHistory } from '../batch/month-rows.ts'
 import {
   dropOldMonths,
   findOldMonths,
   HistoryBusy,
   type OldMonths,
 } from '../batch/retention/drop-old-months.ts'
-import type { MonthlyHistory } from '../batch/month-rows.ts'
 import { periodOf } from '../batch/retention/month-rows.ts'
 import { addDuration, dayOf, parseDuration } from '../platform/time.ts'
 import {
