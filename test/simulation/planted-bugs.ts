@@ -792,8 +792,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'unmatched money stays where it is when its dispute is won',
     file: 'src/billing/collection/settle-from-provider.ts',
-    from: 'if (wonNow) await refundUnmatched(tx, now, payment.id)',
-    to: 'if (wonNow && !payment.unmatched) await refundUnmatched(tx, now, payment.id)',
+    from: 'if (wonNow) await refundUnmatched(tx, now, paymentId)',
+    to: 'if (wonNow && !payment.unmatched) await refundUnmatched(tx, now, paymentId)',
     story: 'test/billing/unmatched.test.ts',
   },
   {

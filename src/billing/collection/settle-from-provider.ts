@@ -1,24 +1,32 @@
-import type { Selectable } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { closeInvoice, listOwed, setRefunded } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
-import type { Money } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { isAsAsked, outcomeOfPayment } from '../payments/payment.ts'
 import { leaseAttempts, sendingLeaseMs } from '../payments/payment-rows.ts'
-import { type KnownDispute, recordDispute } from '../payments/record-dispute.ts'
+import { recordDispute } from '../payments/record-dispute.ts'
 import type { ProviderDispute, ProviderPayment } from '../providers/port.ts'
 import { recordRefundElsewhere } from '../refunds/refund-elsewhere.ts'
 import { refundEvent } from '../refunds/refund-event.ts'
-import { findForgottenRefunds, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
+import {
+  findForgottenRefunds,
+  listSentRefunds,
+  type SettledRefund,
+  undoRefund,
+} from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { lockSubscription, lockSubscriptionsOf } from '../subscriptions/subscription-rows.ts'
-import type { BillingTables } from '../tables.ts'
 import { settleDecided } from './settle-decided.ts'
 import { settlePayments } from './settle-payments.ts'
+import {
+  findByReference,
+  lockTakenPayment,
+  type OurPayment,
+  type TakenPayment,
+} from './taken-payment-rows.ts'
 
 export type ProviderVerdict =
   | 'settled'
@@ -32,7 +40,7 @@ export type ProviderVerdict =
  * up, refunded more than we know, a refund that failed after all, disputed. Safe to run any number of times.
  */
 export async function settleFromProvider(app: BillingApp, reference: string): Promise<ProviderVerdict> {
-  const ours = await findOurs(app, reference)
+  const ours = await findByReference(app.db, reference)
   if (!ours) return 'not_ours'
   const { paymentId } = ours
   const lookup = await app.providers.named(ours.provider).findPayment(reference, ours.providerId)
@@ -45,31 +53,6 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   return status !== 'paid' || (await settleAfterwards(app, paymentId, lookup.payment))
     ? 'settled'
     : 'in_motion'
-}
-
-type OurPayment = {
-  readonly paymentId: string
-  readonly provider: string
-  readonly providerId: string | null
-  readonly reference: string
-  readonly amount: Money
-}
-
-async function findOurs(app: BillingApp, reference: string): Promise<OurPayment | undefined> {
-  const found = await app.db
-    .selectFrom('billing.payment')
-    .select(['id', 'provider', 'provider_id', 'amount', 'currency'])
-    .where('provider_reference', '=', reference)
-    .executeTakeFirst()
-  return (
-    found && {
-      paymentId: found.id,
-      provider: found.provider,
-      providerId: found.provider_id,
-      reference,
-      amount: { minor: found.amount, currency: found.currency },
-    }
-  )
 }
 
 async function settleCharge(app: BillingApp, ours: OurPayment, record: ProviderPayment): Promise<void> {
@@ -94,15 +77,7 @@ async function settleAfterwards(
   paymentId: string,
   record: ProviderPayment,
 ): Promise<boolean> {
-  const pending = await app.db
-    .selectFrom('billing.refund')
-    .select('id')
-    .where('payment_id', '=', paymentId)
-    .where('status', '=', 'pending')
-    .where('sent_at', 'is not', null)
-    .orderBy('id')
-    .execute()
-  for (const { id } of pending) await sendRefund(app, id)
+  for (const refundId of await listSentRefunds(app.db, paymentId)) await sendRefund(app, refundId)
 
   const now = app.clock()
   const { dispute } = record
@@ -110,60 +85,34 @@ async function settleAfterwards(
   return app.db.transaction().execute(async (tx) => {
     // Whoever ends a subscription holds its lock first.
     if (ends) await lockSubscriptionsOf(tx, [paymentId])
-    const payment = await tx
-      .selectFrom('billing.payment')
-      .select([
-        'id',
-        'invoice_id',
-        'account_id',
-        'subscription_id',
-        'refunded',
-        'refund_pending',
-        'currency',
-        'unmatched',
-        'dispute_status',
-        'dispute_amount',
-        'dispute_closed_at',
-        'dispute_lost',
-        'dispute_postings',
-      ])
-      .where('id', '=', paymentId)
-      .forUpdate()
-      .executeTakeFirstOrThrow()
+    const payment = await lockTakenPayment(tx, paymentId)
     const events: NewEvent[] = []
-    const isNews = dispute !== null && disputeDiffers(payment, dispute)
-    if (isNews) events.push(...(await recordDispute(tx, now, knownDisputeOf(payment), dispute)))
+    const isNews = dispute !== null && disputeDiffers(payment.dispute, dispute)
+    if (isNews) events.push(...(await recordDispute(tx, now, payment.dispute, dispute)))
     // One that was lost long ago ends nobody who stayed.
     if (ends && !payment.unmatched && (isNews || dispute.status === 'open'))
-      await endDisputed(tx, now, payment.subscription_id)
+      await endDisputed(tx, now, payment.subscriptionId)
     const reversed = await reverseFailed(tx, record, now)
     let known = reversed.at(-1)?.refunded ?? payment.refunded
-    const about = {
-      paymentId: payment.id,
-      invoiceId: payment.invoice_id,
-      accountId: payment.account_id,
-      subscriptionId: payment.subscription_id,
-      unmatched: payment.unmatched,
-    }
     // Refunds that carry a name of ours and are not here were asked for by a database since lost.
-    for (const { n, reference, amount } of await findForgotten(tx, payment.id, record)) {
+    for (const { n, reference, amount } of await findForgotten(tx, paymentId, record)) {
       events.push(
-        await recordRefundElsewhere(tx, now, { ...about, refunded: known }, amount, { n, reference }),
+        await recordRefundElsewhere(tx, now, { ...payment, refunded: known }, amount, { n, reference }),
       )
       known += amount.minor
     }
     // While a refund of ours is on its way the total may already hold it, so nothing is concluded from the total.
-    const foreign = payment.refund_pending === 0n ? record.refunded.minor - known : 0n
+    const foreign = payment.refundPending === 0n ? record.refunded.minor - known : 0n
     if (foreign > 0n) {
       const amount = { minor: foreign, currency: payment.currency }
-      events.push(await recordRefundElsewhere(tx, now, { ...about, refunded: known }, amount))
+      events.push(await recordRefundElsewhere(tx, now, { ...payment, refunded: known }, amount))
     }
     await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
     if (payment.unmatched) {
       // The bank decided for us, so what paid for nothing can go back at last.
-      const wonNow = dispute?.status === 'won' && payment.dispute_status !== 'won'
-      if (wonNow) await refundUnmatched(tx, now, payment.id)
-      await watchUnmatched(tx, now, payment.id)
+      const wonNow = dispute?.status === 'won' && payment.dispute.status !== 'won'
+      if (wonNow) await refundUnmatched(tx, now, paymentId)
+      await watchUnmatched(tx, now, paymentId)
     }
     // Less than we know is a record from before a refund of ours. More, while one of ours is on its way, may be that one
     // or somebody else's of the same amount.
@@ -198,38 +147,12 @@ async function findForgotten(tx: BillingTx, paymentId: string, record: ProviderP
   }))
 }
 
-type DisputeColumns = Pick<
-  Selectable<BillingTables['billing.payment']>,
-  'dispute_status' | 'dispute_amount' | 'dispute_closed_at' | 'dispute_lost' | 'dispute_postings'
->
-
-function disputeDiffers(ours: DisputeColumns, theirs: ProviderDispute): boolean {
+function disputeDiffers(ours: TakenPayment['dispute'], theirs: ProviderDispute): boolean {
   return (
-    ours.dispute_status !== theirs.status ||
-    ours.dispute_amount !== theirs.amount.minor ||
-    ours.dispute_closed_at?.getTime() !== theirs.closedAt?.getTime()
+    ours.status !== theirs.status ||
+    ours.amount !== theirs.amount.minor ||
+    ours.closedAt?.getTime() !== theirs.closedAt?.getTime()
   )
-}
-
-function knownDisputeOf(
-  payment: DisputeColumns & {
-    id: string
-    invoice_id: string
-    account_id: string
-    subscription_id: string
-    unmatched: boolean
-  },
-): KnownDispute {
-  return {
-    paymentId: payment.id,
-    invoiceId: payment.invoice_id,
-    accountId: payment.account_id,
-    subscriptionId: payment.subscription_id,
-    unmatched: payment.unmatched,
-    status: payment.dispute_status,
-    lost: payment.dispute_lost,
-    postings: payment.dispute_postings,
-  }
 }
 
 /** Refunds that we hold for done and the provider calls failed: the money is still there, so a new transfer says so. */

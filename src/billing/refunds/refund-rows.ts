@@ -5,7 +5,7 @@ import type { Currency, Money } from '../money.ts'
 import { realTimeIn } from '../payments/payment-rows.ts'
 import type { Refund, Refundable, RefundFailure, RefundReason } from './refund.ts'
 
-export type LockedPayment = Refundable & {
+export type RefundablePayment = Refundable & {
   readonly invoiceId: string
   readonly accountId: string
   readonly subscriptionId: string
@@ -15,7 +15,10 @@ export type LockedPayment = Refundable & {
 }
 
 /** An invoice with its payment, locked against other refunds of it. */
-export async function lockRefundable(tx: BillingTx, invoiceId: string): Promise<LockedPayment | undefined> {
+export async function lockRefundable(
+  tx: BillingTx,
+  invoiceId: string,
+): Promise<RefundablePayment | undefined> {
   const invoice = await tx
     .selectFrom('billing.invoice')
     .select(['account_id', 'subscription_id', 'currency'])
@@ -184,6 +187,19 @@ export async function findForgottenRefunds(
       and not exists (select from billing.refund f where f.provider_reference = r.reference)
     order by n`.execute(tx)
   return found.rows
+}
+
+/** Refunds of a payment that the provider was asked for and that have no outcome yet. */
+export async function listSentRefunds(db: BillingDb, paymentId: string): Promise<string[]> {
+  const found = await db
+    .selectFrom('billing.refund')
+    .select('id')
+    .where('payment_id', '=', paymentId)
+    .where('status', '=', 'pending')
+    .where('sent_at', 'is not', null)
+    .orderBy('id')
+    .execute()
+  return found.map(({ id }) => id)
 }
 
 export async function findRefund(db: BillingDb, refundId: string): Promise<Refund | undefined> {

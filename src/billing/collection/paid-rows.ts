@@ -1,0 +1,43 @@
+import { sql } from 'kysely'
+import type { BillingTx } from '../app.ts'
+import { eventInsert, type NewEvent } from '../events/event-rows.ts'
+import { paidUpdate } from '../invoices/invoice-rows.ts'
+import { postingCtes, type Transfer } from '../ledger/ledger-rows.ts'
+import { type KeptMethod, keptUpdate } from '../payments/payment-method-rows.ts'
+import { succeededUpdate, type Taken } from '../payments/payment-rows.ts'
+import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
+
+/** All that is written when payments pay their invoices. */
+export type PaidRows = {
+  readonly taken: readonly Taken[]
+  readonly invoiceIds: readonly string[]
+  readonly kept: readonly KeptMethod[]
+  readonly transfers: readonly Transfer[]
+  readonly events: readonly NewEvent[]
+  /** A renewal that is paid leaves its subscription as it is; a first, recovering or newly carded one moves. */
+  readonly moved: readonly {
+    readonly subscriptionId: string
+    readonly status: SubscriptionStatus
+    /** Null: the one it has stays. */
+    readonly newMethodId: string | null
+  }[]
+}
+
+/** One statement, because a wave of renewals settles thousands of these. */
+export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promise<void> {
+  const { taken, invoiceIds, kept, transfers, events, moved } = paid
+  await sql`
+    with taken as (${succeededUpdate(now, taken)}),
+    invoiced as (${paidUpdate(now, invoiceIds)}),
+    kept as (${keptUpdate(kept)}),
+    ${postingCtes(now, transfers)},
+    noted as (${eventInsert(now, events)})
+    update billing.subscription s
+    set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
+    from unnest(
+      ${moved.map(({ subscriptionId }) => subscriptionId)}::text[],
+      ${moved.map(({ status }) => status)}::text[],
+      ${moved.map(({ newMethodId }) => newMethodId)}::text[]
+    ) as g (id, status, method_id)
+    where s.id = g.id`.execute(tx)
+}
