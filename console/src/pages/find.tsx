@@ -2,7 +2,8 @@ import { useQuery } from '@tanstack/react-query'
 import { Navigate, useParams } from '@tanstack/react-router'
 import { client, dataOf } from '../api/client.ts'
 import { useSay } from '../ui/language.tsx'
-import { Empty, Loaded, PageHead } from '../ui/parts.tsx'
+import { Empty, Loaded } from '../ui/load-parts.tsx'
+import { PageHead } from '../ui/page-parts.tsx'
 
 /** A refund or payment has no page of its own: it stands on its invoice. */
 export function Find() {

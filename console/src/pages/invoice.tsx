@@ -5,8 +5,12 @@ import { useEffect, useState } from 'react'
 import { client, dataOf, newWish } from '../api/client.ts'
 import { useMay } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
+import { useMoney } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import { Card, Facts, Id, Loaded, Money, PageHead, Status, Table, To, useMoney, When } from '../ui/parts.tsx'
+import { Loaded } from '../ui/load-parts.tsx'
+import { Card, Facts, PageHead } from '../ui/page-parts.tsx'
+import { Table } from '../ui/table.tsx'
+import { Id, Money, Status, To, When } from '../ui/value-parts.tsx'
 
 const fetchOne = (id: string) =>
   dataOf(client.GET('/api/billing/invoices/{invoice_id}', { params: { path: { invoice_id: id } } }))

@@ -3,7 +3,10 @@ import { asked, useList } from '../api/lists.ts'
 import { FilterBar, StatusFilter, TextFilter } from '../ui/filter-bar.tsx'
 import { useFilters } from '../ui/filters.ts'
 import { useSay } from '../ui/language.tsx'
-import { type Column, Empty, Id, List, Money, PageHead, Status, To, When } from '../ui/parts.tsx'
+import { Empty } from '../ui/load-parts.tsx'
+import { PageHead } from '../ui/page-parts.tsx'
+import { type Column, List } from '../ui/table.tsx'
+import { Id, Money, Status, To, When } from '../ui/value-parts.tsx'
 
 const states = ['open', 'paid', 'partially_refunded', 'refunded', 'uncollectible', 'void'] as const
 type State = (typeof states)[number]

@@ -3,8 +3,11 @@ import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { lazy, Suspense } from 'react'
 import { ApiError, client, dataOf } from '../api/client.ts'
+import { useNumber, useTime } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import { Card, Empty, Loaded, PageHead, To, useNumber, useTime, Waiting } from '../ui/parts.tsx'
+import { Empty, Loaded, Waiting } from '../ui/load-parts.tsx'
+import { Card, PageHead } from '../ui/page-parts.tsx'
+import { To } from '../ui/value-parts.tsx'
 import { useWorkspace, WorkspaceField } from '../ui/workspace.tsx'
 
 const RankChart = lazy(async () => ({ default: (await import('../ui/charts.tsx')).RankChart }))

@@ -7,8 +7,11 @@ import { useMay } from '../api/session.ts'
 import { FilterBar, TextFilter } from '../ui/filter-bar.tsx'
 import { useFilters } from '../ui/filters.ts'
 import { useSay } from '../ui/language.tsx'
-import { type Column, Empty, List, PageHead, To, Waiting } from '../ui/parts.tsx'
+import { Empty, Waiting } from '../ui/load-parts.tsx'
+import { PageHead } from '../ui/page-parts.tsx'
 import { Sparkline } from '../ui/sparkline.tsx'
+import { type Column, List } from '../ui/table.tsx'
+import { To } from '../ui/value-parts.tsx'
 import { useWorkspace, WorkspaceField } from '../ui/workspace.tsx'
 
 const fetchPage = (workspace_id: string, q: string | undefined) => (cursor: string | undefined) =>

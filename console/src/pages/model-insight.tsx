@@ -1,6 +1,8 @@
 import { Progress } from '@mantine/core'
+import { useNumber } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import { Card, Table, useNumber } from '../ui/parts.tsx'
+import { Card } from '../ui/page-parts.tsx'
+import { Table } from '../ui/table.tsx'
 
 /** What happened against what was thought most probable, as shares of what happened. */
 export function Confusion({ classes, counts }: { classes: readonly string[]; counts: number[][] }) {

@@ -5,8 +5,12 @@ import { lazy, Suspense, useState } from 'react'
 import { client, dataOf } from '../api/client.ts'
 import { useMay } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
+import { useNumber } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import { Card, Facts, Figure, Id, Loaded, PageHead, Status, Table, useNumber, When } from '../ui/parts.tsx'
+import { Loaded } from '../ui/load-parts.tsx'
+import { Card, Facts, Figure, PageHead } from '../ui/page-parts.tsx'
+import { Table } from '../ui/table.tsx'
+import { Id, Status, When } from '../ui/value-parts.tsx'
 import { Confusion, Importances } from './model-insight.tsx'
 
 const ReliabilityChart = lazy(async () => ({ default: (await import('../ui/charts.tsx')).ReliabilityChart }))

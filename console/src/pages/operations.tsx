@@ -5,7 +5,10 @@ import { useAct } from '../ui/act.tsx'
 import { FilterBar, StatusFilter, TextFilter } from '../ui/filter-bar.tsx'
 import { useFilters } from '../ui/filters.ts'
 import { useSay } from '../ui/language.tsx'
-import { Empty, Id, List, PageHead, Status, To, When } from '../ui/parts.tsx'
+import { Empty } from '../ui/load-parts.tsx'
+import { PageHead } from '../ui/page-parts.tsx'
+import { List } from '../ui/table.tsx'
+import { Id, Status, To, When } from '../ui/value-parts.tsx'
 
 const verdicts = ['waiting', 'done', 'ignored', 'failed'] as const
 

@@ -5,21 +5,11 @@ import { lazy, Suspense } from 'react'
 import { client, dataOf } from '../api/client.ts'
 import { useMay, useSession } from '../api/session.ts'
 import { useFilters } from '../ui/filters.ts'
+import { useAge, useMoney, useNumber } from '../ui/formats.ts'
 import { useSay, useStateName } from '../ui/language.tsx'
-import {
-  Card,
-  Empty,
-  Figure,
-  Loaded,
-  Money,
-  PageHead,
-  Status,
-  To,
-  useAge,
-  useMoney,
-  useNumber,
-  When,
-} from '../ui/parts.tsx'
+import { Empty, Loaded } from '../ui/load-parts.tsx'
+import { Card, Figure, PageHead } from '../ui/page-parts.tsx'
+import { Money, Status, To, When } from '../ui/value-parts.tsx'
 
 const DayChart = lazy(async () => ({ default: (await import('../ui/charts.tsx')).DayChart }))
 

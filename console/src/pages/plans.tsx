@@ -5,7 +5,10 @@ import { asked, useList } from '../api/lists.ts'
 import { useMay } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
 import { useSay } from '../ui/language.tsx'
-import { Empty, List, Money, PageHead, Status } from '../ui/parts.tsx'
+import { Empty } from '../ui/load-parts.tsx'
+import { PageHead } from '../ui/page-parts.tsx'
+import { List } from '../ui/table.tsx'
+import { Money, Status } from '../ui/value-parts.tsx'
 
 const fetchPage = (cursor: string | undefined) =>
   dataOf(client.GET('/api/billing/plans', { params: { query: asked({ cursor, limit: 50 }) } }))

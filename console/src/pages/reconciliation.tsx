@@ -3,8 +3,12 @@ import { useQuery } from '@tanstack/react-query'
 import { client, dataOf } from '../api/client.ts'
 import { useSession } from '../api/session.ts'
 import { useAct } from '../ui/act.tsx'
+import { useNumber } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import { Card, Empty, Figure, Loaded, PageHead, Status, Table, useNumber, When } from '../ui/parts.tsx'
+import { Empty, Loaded } from '../ui/load-parts.tsx'
+import { Card, Figure, PageHead } from '../ui/page-parts.tsx'
+import { Table } from '../ui/table.tsx'
+import { Status, When } from '../ui/value-parts.tsx'
 
 export function Reconciliation() {
   const say = useSay()

@@ -5,21 +5,13 @@ import { useState } from 'react'
 import { client, dataOf } from '../api/client.ts'
 import { useAct } from '../ui/act.tsx'
 import { useClock } from '../ui/clock-now.tsx'
+import { useMoney, useTime } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import {
-  Card,
-  Empty,
-  Id,
-  Loaded,
-  Money,
-  PageHead,
-  Status,
-  Table,
-  To,
-  useMoney,
-  useTime,
-} from '../ui/parts.tsx'
+import { Empty, Loaded } from '../ui/load-parts.tsx'
+import { Card, PageHead } from '../ui/page-parts.tsx'
 import { SubscribeForm } from '../ui/subscribe-form.tsx'
+import { Table } from '../ui/table.tsx'
+import { Id, Money, Status, To } from '../ui/value-parts.tsx'
 import { useTrigger } from './training.tsx'
 
 const useDemo = () =>

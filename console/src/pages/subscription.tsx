@@ -6,22 +6,13 @@ import { client, dataOf, newWish } from '../api/client.ts'
 import { useList } from '../api/lists.ts'
 import { useMay, useSession } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
+import { useMoney, useTime } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import {
-  Card,
-  Empty,
-  Facts,
-  Id,
-  List,
-  Loaded,
-  PageHead,
-  Status,
-  To,
-  useMoney,
-  useTime,
-  When,
-} from '../ui/parts.tsx'
+import { Empty, Loaded } from '../ui/load-parts.tsx'
+import { Card, Facts, PageHead } from '../ui/page-parts.tsx'
+import { List } from '../ui/table.tsx'
 import { testCards } from '../ui/test-cards.ts'
+import { Id, Status, To, When } from '../ui/value-parts.tsx'
 import { useInvoiceColumns } from './invoices.tsx'
 
 const fetchOne = (id: string) =>

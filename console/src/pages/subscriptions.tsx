@@ -6,8 +6,11 @@ import { useMay } from '../api/session.ts'
 import { FilterBar, StatusFilter, TextFilter } from '../ui/filter-bar.tsx'
 import { useFilters } from '../ui/filters.ts'
 import { useSay } from '../ui/language.tsx'
-import { type Column, Empty, Id, List, Money, PageHead, Status, To, When } from '../ui/parts.tsx'
+import { Empty } from '../ui/load-parts.tsx'
+import { PageHead } from '../ui/page-parts.tsx'
 import { SubscribeForm } from '../ui/subscribe-form.tsx'
+import { type Column, List } from '../ui/table.tsx'
+import { Id, Money, Status, To, When } from '../ui/value-parts.tsx'
 
 const states = ['incomplete', 'trialing', 'active', 'past_due', 'canceling', 'canceled'] as const
 type State = (typeof states)[number]

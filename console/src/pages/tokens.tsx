@@ -6,7 +6,10 @@ import { asked, useList } from '../api/lists.ts'
 import { useSession } from '../api/session.ts'
 import { Confirm, tellError, useAct } from '../ui/act.tsx'
 import { useSay } from '../ui/language.tsx'
-import { Empty, Id, List, PageHead, Status, When } from '../ui/parts.tsx'
+import { Empty } from '../ui/load-parts.tsx'
+import { PageHead } from '../ui/page-parts.tsx'
+import { List } from '../ui/table.tsx'
+import { Id, Status, When } from '../ui/value-parts.tsx'
 
 const scopes = [
   'billing:read',

@@ -5,22 +5,12 @@ import { asked, useList } from '../api/lists.ts'
 import { useMay } from '../api/session.ts'
 import { useAct } from '../ui/act.tsx'
 import { useFilters } from '../ui/filters.ts'
+import { useAge, useNumber } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
-import {
-  Card,
-  Empty,
-  Figure,
-  Id,
-  List,
-  Loaded,
-  PageHead,
-  Status,
-  Table,
-  To,
-  useAge,
-  useNumber,
-  When,
-} from '../ui/parts.tsx'
+import { Empty, Loaded } from '../ui/load-parts.tsx'
+import { Card, Figure, PageHead } from '../ui/page-parts.tsx'
+import { List, Table } from '../ui/table.tsx'
+import { Id, Status, To, When } from '../ui/value-parts.tsx'
 
 const tasks = ['train_classifier', 'predict', 'aggregate_volumes'] as const
 export type Task = (typeof tasks)[number]

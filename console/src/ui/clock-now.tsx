@@ -2,8 +2,8 @@ import { Text, Tooltip } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { client, dataOf } from '../api/client.ts'
+import { useTime } from './formats.ts'
 import { useSay } from './language.tsx'
-import { useTime } from './parts.tsx'
 
 export function useClock(everyMs = 10_000) {
   return useQuery({

@@ -17,8 +17,8 @@ import { client, dataOf } from '../api/client.ts'
 import { mayUse, useSession } from '../api/session.ts'
 import { ClockNow } from './clock-now.tsx'
 import { useLanguage, useSay } from './language.tsx'
+import { Waiting } from './load-parts.tsx'
 import { navigation } from './navigation.ts'
-import { Waiting } from './parts.tsx'
 
 const Palette = lazy(() => import('./palette.tsx'))
 

@@ -1,6 +1,7 @@
 import { useRouter } from '@tanstack/react-router'
 import { useSay } from './language.tsx'
-import { Empty, Failure, To } from './parts.tsx'
+import { Empty, Failure } from './load-parts.tsx'
+import { To } from './value-parts.tsx'
 
 export function NotFound() {
   const say = useSay()

@@ -5,8 +5,8 @@ import { useState } from 'react'
 import { client, dataOf, newWish } from '../api/client.ts'
 import { useSession } from '../api/session.ts'
 import { Confirm, useAct } from './act.tsx'
+import { useMoney } from './formats.ts'
 import { useSay } from './language.tsx'
-import { useMoney } from './parts.tsx'
 import { testCards } from './test-cards.ts'
 
 /** Starts a subscription, or a trial, of an account that may not exist yet. */
