@@ -181,9 +181,9 @@ const longestDoubtMs = 2 * 86_400_000
 
 /** `account`: whose card it is to be, where that is known. */
 function drawCard(known: Knowledge, random: Random, account?: string): object {
-  const { asks, customerKey } = known.provider
+  const { name: provider, asks, customerKey } = known.provider
   if (asks !== undefined && random.chance(0.15)) return { billing_key: secret(known, asks) }
-  const isEndless = profileOf().keyWindowMs > longestDoubtMs
+  const isEndless = profileOf(provider).keyWindowMs > longestDoubtMs
   const name = random.weighted({ ...cards, ...(isEndless && { error_before_charge: 0 }) })
   secret(known, `bk_test_${name}`)
   const customer = customerKey ? known.customers.get(account ?? '') : 'customer_of_chaos'

@@ -12,7 +12,7 @@ import type { Staff } from './staff.ts'
  * A few turns are longer than a provider remembers a key and a doubt is looked at, so that they end every doubt. None is
  * so long that our clients' own keys are forgotten before they have asked again.
  */
-const turnDays = () => Math.max(1.2, profileOf().keyWindowMs / day / 3 + 0.2)
+const turnDaysAt = (provider: string) => Math.max(1.2, profileOf(provider).keyWindowMs / day / 3 + 0.2)
 const day = 86_400_000
 const turnsWithinMs = 600_000
 const restsWithinMs = 300_000
@@ -32,11 +32,12 @@ type Rest = {
 export async function converge(rest: Rest): Promise<{ differences: string[] }> {
   const { fleet, caller, time, seed } = rest
   const random = seededRandom(seed * 100 + 97)
+  const turnDays = turnDaysAt(fleet.provider.name)
   await askAgain(caller, random)
   if (!(await becomesQuiet(rest))) return { differences: [] }
   const deadline = performance.now() + turnsWithinMs
   for (let turn = 0; performance.now() < deadline; turn++) {
-    await until(() => turnClock(caller, time, random, turnDays()))
+    await until(() => turnClock(caller, time, random, turnDays))
     if (!(await becomesQuiet(rest))) break
     await askAgain(caller, random)
     // Money that is found now may have to go back, which takes another turn.

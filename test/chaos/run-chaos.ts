@@ -54,8 +54,6 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const history = openHistory()
   const time = openServiceTime()
   const provider = openProvider(options.provider ?? 'sandbox')
-  // The checker judges by the windows and habits of this one.
-  process.env['SIMULATED_PROVIDER'] = provider.name
   const asked: AskedCharge[] = []
   const hints: Hint[] = []
   // The taps are there before the one who counts the steps is.

@@ -34,9 +34,10 @@ export async function judge(witness: Witness): Promise<Violation[]> {
   const { fleet, history, time, asked, troubles, secrets } = witness
   const query = async <R extends object>(text: string): Promise<R[]> =>
     (await fleet.database.observer.query<R>(text)).rows
+  const { keyWindowMs } = profileOf(fleet.provider.name)
   const violations = await check({
     history: history.entries,
-    book: await readBook(query),
+    book: await readBook(query, keyWindowMs),
     asked,
     query,
     outputs: await fleet.outputs(),
@@ -44,6 +45,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
     secrets: [...fleet.secrets, ...secrets],
     prices,
     now: time.earliest(),
+    keyWindowMs,
     last4Of: fleet.provider.last4Of,
     outages: troubles.outages,
   })
@@ -76,7 +78,7 @@ function declineOf(code: string | null): BookCharge['code'] {
 }
 
 /** The provider's own book, as its own tables have it. */
-async function readBook(query: Query): Promise<BookCharge[]> {
+async function readBook(query: Query, keyWindowMs: number): Promise<BookCharge[]> {
   const charges = await query<{
     id: string
     reference: string
@@ -118,7 +120,7 @@ async function readBook(query: Query): Promise<BookCharge[]> {
       status: charge.status,
       code: declineOf(charge.decline_code),
       // The clock was turned while its request was on the way, further than a provider keeps a key.
-      late: isLate(charge),
+      late: isLate(charge, keyWindowMs),
       refunds: refundsOf.get(charge.id) ?? [],
       dispute: charge.dispute_status && {
         minor: charge.dispute_amount!,
@@ -128,15 +130,18 @@ async function readBook(query: Query): Promise<BookCharge[]> {
       },
     }),
   )
-  return [...taken, ...(await readUnpaid(query))]
+  return [...taken, ...(await readUnpaid(query, keyWindowMs))]
 }
 
-function isLate({ created_at, asked_at }: { created_at: Date; asked_at: Date | null }): boolean {
-  return asked_at !== null && created_at.getTime() >= asked_at.getTime() + profileOf().keyWindowMs
+function isLate(
+  { created_at, asked_at }: { created_at: Date; asked_at: Date | null },
+  keyWindowMs: number,
+): boolean {
+  return asked_at !== null && created_at.getTime() >= asked_at.getTime() + keyWindowMs
 }
 
 /** Intents for which nothing was taken: their customer is awaited, or they were ended before anybody confirmed them. */
-async function readUnpaid(query: Query): Promise<BookCharge[]> {
+async function readUnpaid(query: Query, keyWindowMs: number): Promise<BookCharge[]> {
   const intents = await query<{
     reference: string
     account_id: string
@@ -160,7 +165,7 @@ async function readUnpaid(query: Query): Promise<BookCharge[]> {
     at: intent.created_at.getTime(),
     status: intent.is_canceled ? 'canceled' : 'awaiting',
     code: null,
-    late: isLate(intent),
+    late: isLate(intent, keyWindowMs),
     asks: true,
     refunds: [],
     dispute: null,

@@ -23,6 +23,8 @@ export type Evidence = {
   readonly prices: ReadonlyMap<string, readonly bigint[]>
   /** Service time at the end. */
   readonly now: number
+  /** How long the provider knows a key. */
+  readonly keyWindowMs: number
   /** The last digits of the card behind a key; without it the model's. */
   readonly last4Of?: (key: string) => string
   /** Real times between which the database was away. Absent where it never is, and nobody may say that it is. */

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Facts } from './facts.ts'
 import { groupBy } from './lists.ts'
-import { profileOf } from './model-provider.ts'
 
 export function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): string[] {
   const paid = new Set(book.filter(({ status }) => status === 'paid').map(({ reference }) => reference))
@@ -35,8 +34,7 @@ export function doubtsEnd({ payments, refunds, methods, subscriptions, book }: F
 }
 
 /** Sent again only inside the key window; given up an hour after it at the soonest. */
-export function doubtsTakeTheirTime({ asked, payments, restores, adopted }: Facts): string[] {
-  const { keyWindowMs } = profileOf()
+export function doubtsTakeTheirTime({ asked, payments, restores, adopted, keyWindowMs }: Facts): string[] {
   const found: string[] = []
   // Whoever went back to a copy looks the key up, and asks for the first time.
   const eraOf = (step: number) => restores.filter((one) => one.step < step).length

@@ -1,5 +1,6 @@
 import { check, type Violation } from './checker.ts'
 import type { History } from './history.ts'
+import { profileOf } from './model-provider.ts'
 import type { SimulatedWorld } from './simulated-world.ts'
 import { plans, type Stage } from './stage.ts'
 
@@ -23,6 +24,7 @@ export async function judge(
     secrets: [...stage.secrets, ...secrets],
     prices: pricesOf(world.history),
     now: world.now(),
+    keyWindowMs: profileOf().keyWindowMs,
   })
   return [...unexplained(world, faults), ...violations]
 }
