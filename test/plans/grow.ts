@@ -53,6 +53,11 @@ const batch = [
   `insert into batch.rank (workspace_id, keyword_id, engine, device, location, day, status, position, searched_depth, checked_at)
    select workspace_id, id, 'naver', 'mobile', 'KR', '2030-01-14'::date - d, 'ranked', 1 + (id + d) % 90, 100, '2030-01-14'::timestamptz - d * interval '1 day'
    from batch.keyword, generate_series(0, 4) d where key like 'stored %'`,
+  // One workspace of many keywords, all of which moved.
+  `insert into batch.keyword (workspace_id, key, display, created_at) select 'ws_moving', 'moving ' || g, 'moving ' || g, now() from ${numbers}`,
+  `insert into batch.rank (workspace_id, keyword_id, engine, device, location, day, status, position, searched_depth, checked_at)
+   select workspace_id, id, 'naver', 'mobile', 'KR', '2030-01-14'::date - d, 'ranked', 1 + d, 100, '2030-01-14'
+   from batch.keyword, generate_series(0, 9) d where workspace_id = 'ws_moving'`,
   `insert into batch.monthly_volume (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
    select 'stored ' || g, 'naver', '2029-12-01', g, g, g, 'reported', 31, now() from ${numbers}`,
   `insert into batch.volume_observation (key, source, day, kind, volume, revision)

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runDue as runBatchDue } from '../../src/batch/due.ts'
+import { lookUpMovements } from '../../src/batch/ranks/look-up-movements.ts'
 import { listDueTurns, nextDue, runDue } from '../../src/billing/due.ts'
 import { rollUpDays } from '../../src/billing/summary/day-totals.ts'
 import { measure } from '../../src/installation/vitals.ts'
@@ -105,6 +106,31 @@ test('no statement of any route reads or sorts a part that grows', async () => {
   expect(faults).toEqual([])
   expect(ear.heard().length).toBeGreaterThan(100)
   expect(await growing(ear.heard())).toEqual([])
+})
+
+test('a page of movements reads about a page, the first and the last, and counts the day once', async () => {
+  const { pool } = service.app
+  const { rows: ends } = await pool.query(
+    `select max(id) - 110 as id from batch.keyword where workspace_id = 'ws_moving'`,
+  )
+  const after = { keywordId: String(ends[0].id), engine: 'naver', device: 'mobile', location: 'KR' }
+  const ear = listenTo(pool)
+  for (const place of [undefined, after]) {
+    const { movements, shares } = await lookUpMovements(pool, 'ws_moving', '2030-01-14', {
+      after: place,
+      limit: 101,
+    })
+    expect([movements.length, shares[0]?.keywords]).toEqual([101, 20_000])
+  }
+  ear.stop()
+  const heard = (name: string) => ear.heard().find(({ text }) => text.includes(name))!
+  expect(heard('as top100').samples).toHaveLength(1)
+  const { text, samples } = heard('cross join lateral')
+  for (const values of samples) {
+    const { rows } = await pool.query(`explain (analyze, buffers, format json) ${text}`, values)
+    const { Plan: plan } = rows[0]['QUERY PLAN'][0]
+    expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks']).toBeLessThan(3_000)
+  }
 })
 
 test('no statement of any sweep reads or sorts a part that grows', async () => {

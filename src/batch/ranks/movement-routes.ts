@@ -9,7 +9,8 @@ import { dayOf, parseDay } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'
 import { workspaceOf } from '../workspace.ts'
-import { listMovements, listShares, type MovementPlace } from './movement-rows.ts'
+import { lookUpMovements } from './look-up-movements.ts'
+import type { MovementPlace } from './movement-rows.ts'
 import { isSeriesName } from './rank.ts'
 
 const Day = Type.String({
@@ -74,18 +75,18 @@ export function movementRoutes(http: Http, app: BatchApp): void {
       const limit = limitOf(request.query)
       const after = placeOf(request.query)
       const { pool } = reading(app, request)
-      const rows = await listMovements(pool, workspaceId, day, { after, limit: limit + 1 })
-      const { items, nextCursor } = pageOf(rows, limit, (row) => [
+      const page = { after, limit: limit + 1 }
+      const { movements, shares } = await lookUpMovements(pool, workspaceId, day, page)
+      const { items, nextCursor } = pageOf(movements, limit, (row) => [
         String(row.keywordId),
         row.engine,
         row.device,
         row.location,
       ])
-      const shares = await listShares(pool, workspaceId, day)
       return envelope({
         day,
         movements: items.map(({ keywordId: _, ...movement }) => movement),
-        shares: shares.map(({ top3, top10, top100, ...share }) => ({
+        shares: shares.slice(0, 100).map(({ top3, top10, top100, broken: _, ...share }) => ({
           ...share,
           top_3: top3,
           top_10: top10,

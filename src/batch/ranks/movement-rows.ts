@@ -18,88 +18,87 @@ export type Movement = {
 
 export type MovementPlace = { keywordId: string; engine: string; device: string; location: string }
 
-/** A series of which more than this share failed on a day tells nothing about that day. */
-const mostFailed = 0.3
 const farthestBackDays = 31
 
 /**
- * What moved on a day, compared with the last good check before. Failed checks tell nothing, a series that mostly failed
- * tells nothing, and a place below what the other check read is not compared.
+ * What moved on a day in these series, compared with the last good check before. Failed checks tell nothing, and a place
+ * below what the other check read is not compared. It reads as many keywords as the page needs, in their order.
  */
 export async function listMovements(
   pool: pg.Pool,
   workspaceId: string,
   day: Day,
+  sound: readonly Series[],
   { after, limit }: { after: MovementPlace | undefined; limit: number },
 ): Promise<Movement[]> {
   const { rows } = await pool.query<Movement>({
-    name: 'list-movements',
+    // Without a name it is planned with its values: not knowing the limit, the planner would sort the whole day.
     text: `
-      with sound as (
-        select engine, device, location from batch.rank
-        where workspace_id = $1 and day = $2
-        group by engine, device, location
-        having count(*) filter (where status = 'failed' and reason is distinct from 'not_shown') <= $3::float8 * count(*)
-      )
       select r.keyword_id as "keywordId", k.display as keyword, r.engine, r.device, r.location,
              p.position as "from", r.position as "to", ($2::date - p.day)::int as days,
              case when p.position is null then 'entered' when r.position is null then 'left'
                   when r.position < p.position then 'rose' else 'fell' end as change
       from batch.rank r
-      join sound using (engine, device, location)
       join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id and k.removed_at is null
       cross join lateral (
         select b.day, b.position, b.searched_depth from batch.rank b
         where b.workspace_id = r.workspace_id and b.keyword_id = r.keyword_id and b.engine = r.engine
           and b.device = r.device and b.location = r.location and b.status <> 'failed'
-          and b.day < $2 and b.day >= $2::date - $4::int
+          and b.day < $2 and b.day >= $2::date - $3::int
         order by b.day desc
         limit 1
       ) p
       where r.workspace_id = $1 and r.day = $2 and r.status <> 'failed'
         and r.position is distinct from p.position
         and coalesce(r.position, 0) <= p.searched_depth and coalesce(p.position, 0) <= r.searched_depth
-        and (r.keyword_id, r.engine, r.device, r.location) > ($5, $6, $7, $8)
+        and (r.keyword_id, r.engine, r.device, r.location) > ($4, $5, $6, $7)
+        and exists (select from unnest($8::text[], $9::text[], $10::text[]) as s (engine, device, location)
+                    where s.engine = r.engine and s.device = r.device and s.location = r.location)
       order by r.keyword_id, r.engine, r.device, r.location
-      limit $9`,
+      limit $11`,
     values: [
       workspaceId,
       day,
-      mostFailed,
       farthestBackDays,
       after?.keywordId ?? '0',
       after?.engine ?? '',
       after?.device ?? '',
       after?.location ?? '',
+      sound.map(({ engine }) => engine),
+      sound.map(({ device }) => device),
+      sound.map(({ location }) => location),
       limit,
     ],
   })
   return rows
 }
 
+type Series = { readonly engine: string; readonly device: string; readonly location: string }
+
 /** How many of a series' keywords stood how high on a day. */
-export type Shares = {
-  readonly engine: string
-  readonly device: string
-  readonly location: string
+export type Shares = Series & {
   /** With a good check. */
   readonly keywords: number
   readonly failed: number
+  /** Of the failed ones, those where something went wrong, and not only nobody searched. */
+  readonly broken: number
   readonly top3: number
   readonly top10: number
   readonly top100: number
 }
 
-export async function listShares(pool: pg.Pool, workspaceId: string, day: Day): Promise<Shares[]> {
+/** Counts all of a workspace's day, by series: as dear as the day is large. */
+export async function countShares(pool: pg.Pool, workspaceId: string, day: Day): Promise<Shares[]> {
   const { rows } = await pool.query<Shares>({
-    name: 'list-rank-shares',
+    name: 'count-rank-shares',
     text: `
       select engine, device, location, count(*) filter (where status <> 'failed')::int as keywords,
              count(*) filter (where status = 'failed')::int as failed,
+             count(*) filter (where status = 'failed' and reason is distinct from 'not_shown')::int as broken,
              count(*) filter (where position <= 3)::int as top3, count(*) filter (where position <= 10)::int as top10,
              count(*) filter (where position <= 100)::int as top100
       from batch.rank where workspace_id = $1 and day = $2
-      group by engine, device, location order by engine, device, location limit 100`,
+      group by engine, device, location order by engine, device, location`,
     values: [workspaceId, day],
   })
   return rows

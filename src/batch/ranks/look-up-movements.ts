@@ -1,0 +1,51 @@
+import type pg from 'pg'
+import type { Day } from '../../platform/time.ts'
+import {
+  countShares,
+  listMovements,
+  type Movement,
+  type MovementPlace,
+  type Shares,
+} from './movement-rows.ts'
+
+/** A series of which more than this share failed on a day tells nothing about that day. */
+const mostFailed = 0.3
+
+/**
+ * A page of what moved on a day, and how many keywords stood how high. The first page counts the day, however large; the
+ * pages after it go by that count, so that each costs a page and all of them leave out the same series.
+ */
+export async function lookUpMovements(
+  pool: pg.Pool,
+  workspaceId: string,
+  day: Day,
+  page: { after: MovementPlace | undefined; limit: number },
+): Promise<{ movements: Movement[]; shares: Shares[] }> {
+  const name = `${workspaceId} ${day}`
+  const recalled = page.after && recall(pool, name)
+  const shares = recalled ?? (await countShares(pool, workspaceId, day))
+  if (!recalled) remember(pool, name, shares)
+  const sound = shares.filter(({ keywords, failed, broken }) => broken <= mostFailed * (keywords + failed))
+  return { movements: await listMovements(pool, workspaceId, day, sound, page), shares }
+}
+
+type Counted = { readonly shares: Shares[]; readonly at: number }
+
+// Long enough for whoever turns the pages, also where other processes answer some of them.
+const rememberedMs = 60_000
+const mostRemembered = 1_000
+const counted = new WeakMap<pg.Pool, Map<string, Counted>>()
+
+function recall(pool: pg.Pool, name: string): Shares[] | undefined {
+  const found = counted.get(pool)?.get(name)
+  return found && performance.now() - found.at < rememberedMs ? found.shares : undefined
+}
+
+function remember(pool: pg.Pool, name: string, shares: Shares[]): void {
+  const all = counted.get(pool) ?? new Map<string, Counted>()
+  counted.set(pool, all)
+  // The one counted longest ago stands first.
+  all.delete(name)
+  all.set(name, { shares, at: performance.now() })
+  if (all.size > mostRemembered) all.delete(all.keys().next().value!)
+}
