@@ -12,6 +12,8 @@ afterEach(async () => {
   await world.close()
 })
 
+const unrecordedDecline = { kind: 'decline_unrecorded', code: 'insufficient_funds' } as const
+
 type Sent = { reference: string }
 const references = () =>
   world.rows<Sent>('select provider_reference as reference from billing.payment order by attempt, id')
@@ -121,6 +123,66 @@ describe('what may have been sent before is looked up before its first send', ()
     await world.runDue()
     expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
     expect(world.script.balance('KRW')).toBe(19_800n)
+  })
+
+  test('a "no" soon after a restore is no proof: what the lost database sent may still be running', async () => {
+    await world.subscribe('acct_1')
+    await world.rows(`update billing.installation set lookup_first_before = '2026-04-05T09:00:30+09:00'`)
+    world.script.nextCharges(...Array.from({ length: 9 }, () => unrecordedDecline))
+    world.skipTo('2026-04-05T09:01:00+09:00')
+    await world.runDue()
+    expect((await world.rows('select status from billing.payment order by id desc limit 1'))[0]).toEqual({
+      status: 'unknown',
+    })
+    await takenBefore({ k: 1, attempt: 1 })
+    await world.advanceTo('2026-04-05T09:40:00+09:00')
+    expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+    expect(world.script.balance('KRW')).toBe(19_800n)
+  })
+
+  test('a card that is gone may have paid for a database since lost', async () => {
+    await world.subscribe('acct_1')
+    await world.rows(`update billing.installation set lookup_first_before = '2026-04-05T09:00:30+09:00'`)
+    await world.rows('update billing.payment_method set sealed = null')
+    world.skipTo('2026-04-05T09:01:00+09:00')
+    await world.runDue()
+    await takenBefore({ k: 1, attempt: 1 })
+    await world.advanceTo('2026-04-05T11:00:00+09:00')
+    expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+  })
+
+  test('a "no" soon after a restore counts once it was said for an hour', async () => {
+    await world.subscribe('acct_1')
+    await world.rows(`update billing.installation set lookup_first_before = '2026-04-05T09:00:30+09:00'`)
+    world.script.nextCharges(...Array.from({ length: 9 }, () => unrecordedDecline))
+    world.skipTo('2026-04-05T09:01:00+09:00')
+    await world.runDue()
+    await world.advanceTo('2026-04-05T12:00:00+09:00')
+    expect(await world.rows('select status from billing.subscription')).toEqual([{ status: 'past_due' }])
+  })
+
+  test('a refund whose number a lost refund of another amount has is turned down, and the next one has the next number', async () => {
+    await world.subscribe('acct_1')
+    const [invoice] = await world.invoices('acct_1')
+    const record = world.script.book.get(invoice.payments[0].reference)!
+    const [lost] = await world.rows<Sent>(
+      `select billing.refund_reference('${invoice.payments[0].reference}', 1) as reference`,
+    )
+    const amount = { minor: 100n, currency: record.amount.currency }
+    record.refunds.push({ reference: lost!.reference, amount, status: 'failed' })
+    await world.rows(`update billing.installation set lookup_first_before = '2026-04-05T09:00:30+09:00'`)
+    const refund = () => world.post('/refund', { invoice_id: invoice.invoice_id, amount: 400 })
+    expect(await refund()).toMatchObject({ status: 402, body: { error: { code: 'refund_declined' } } })
+    expect(await refund()).toMatchObject({ status: 200, body: { data: { amount: 400 } } })
+    expect(await world.rows('select from platform.alarm')).toEqual([])
+  })
+
+  test('a refund that is turned down soon after a restore waits until that proves something', async () => {
+    await world.subscribe('acct_1')
+    const [invoice] = await world.invoices('acct_1')
+    await world.rows(`update billing.installation set lookup_first_before = '2026-04-05T09:00:30+09:00'`)
+    world.script.nextRefunds({ kind: 'declined' })
+    expect((await world.post('/refund', { invoice_id: invoice.invoice_id })).status).toBe(202)
   })
 
   test('one in time is not looked up', async () => {

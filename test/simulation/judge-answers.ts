@@ -109,15 +109,27 @@ function erasedForNothing(facts: Facts, entries: readonly RequestEntry[]): strin
   ]
 }
 
-/** What was told before an erasure is not told again after it. */
+/**
+ * What was told before an erasure is not told again after it. Who is told to wait is told of what is there now, so that
+ * only the words that went with the account must be missing.
+ */
 function toldInSpiteOfErasure(facts: Facts, entries: readonly RequestEntry[]): string[] {
   const [erasure] = erasuresOf(facts, entries[0]!).filter(({ answer }) => answer?.status === 200)
   if (!erasure) return []
   const before = entries.filter((entry) => lastStepOf(entry) < erasure.step && entry.answer)
   return entries
     .filter((entry) => entry.step > lastStepOf(erasure))
-    .filter(({ answer }) => answer?.replayed && before.some((one) => one.answer!.text === answer.text))
+    .filter(({ answer, body }) => {
+      if (answer?.status === 202) return saysAgain(answer.text, body)
+      return answer?.replayed && before.some((one) => one.answer!.text === answer.text)
+    })
     .map(({ step }) => `#${step} got what #${erasure.step} had erased`)
+}
+
+/** Whether an answer holds what its request said about a person. */
+function saysAgain(text: string, body: RequestEntry['body']): boolean {
+  const { customer, note } = body as { customer?: { email?: string; name?: string }; note?: string }
+  return [customer?.email, customer?.name, note].some((word) => word !== undefined && text.includes(word))
 }
 
 /** Requests that may have erased the account that this one is about. */

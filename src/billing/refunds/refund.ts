@@ -54,7 +54,9 @@ function isPaid(status: InvoiceStatus): boolean {
 }
 
 type OnRecord =
-  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' }>
+  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'mismatch' }>
+  /** It stands there by its name, with another amount. */
+  | { kind: 'mismatch'; named: true }
   | { kind: 'none' }
 
 /**
@@ -70,7 +72,7 @@ export function refundOnRecord(
 ): OnRecord {
   const ours = record.refunds.find(({ reference }) => reference === refund.reference)
   if (ours) {
-    if (!sameMoney(ours.amount, refund.amount)) return { kind: 'mismatch' }
+    if (!sameMoney(ours.amount, refund.amount)) return { kind: 'mismatch', named: true }
     if (ours.status === 'succeeded') return { kind: 'done' }
     return { kind: ours.status === 'pending' ? 'pending' : 'declined' }
   }

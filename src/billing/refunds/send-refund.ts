@@ -64,7 +64,9 @@ export async function sendRefundInTurn(
 }
 
 type Found =
-  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'unknown' }>
+  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'unknown' | 'mismatch' }>
+  /** `named`: a refund stands there by our name, with another amount. */
+  | { kind: 'mismatch'; named?: true }
   /** `answered`: the provider was asked about it and answered, only not with what became of it. */
   | { kind: 'unknown'; answered?: true }
   /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
@@ -85,10 +87,13 @@ async function sendFirst(app: BillingApp, refund: LeasedRefund, now: Date): Prom
   if (refund.maybeSentBefore || now.getTime() - refund.askedAt.getTime() > lateMs) {
     const known = await look(app, refund)
     if (known.kind === 'unknown') return { kind: 'not_sent' }
+    // A refund of the lost database has our number. Ours was never sent and never can be; the next one has the next.
+    if (known.kind === 'mismatch' && known.named && refund.maybeSentBefore) return { kind: 'declined' }
     if (known.kind !== 'none') return known
   }
   const outcome = await ask(app, refund)
   if (outcome.kind === 'remaining_differs') return explain(app, refund)
+  if (refund.maybeSentBefore && isUnproven(outcome)) return weighDecline(app, refund, outcome, now)
   if (outcome.kind !== 'unknown') return outcome
   const found = await look(app, refund)
   return found.kind === 'none' ? { ...outcome, answered: true } : found
@@ -116,8 +121,7 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
   }
   const again = await ask(app, refund)
   if (again.kind === 'remaining_differs') return explain(app, refund)
-  if ((again.kind === 'declined' && !again.replayed) || again.kind === 'disputed')
-    return weighDecline(app, refund, again, now)
+  if (isUnproven(again)) return weighDecline(app, refund, again, now)
   // An earlier send may still arrive, so that this one did not leave proves nothing.
   if (again.kind === 'not_sent' || again.kind === 'unknown') return { kind: 'unknown', answered: true }
   if (refund.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent', refund.provider)
@@ -127,11 +131,18 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
 // About a minute of fruitless sends; once one is answered, others need not wait for their turn.
 const longSilence = 6
 
+type Unproven = { kind: 'declined' } | { kind: 'disputed' }
+
+/** A "no" that the provider does not call its first answer. */
+function isUnproven(outcome: RefundOutcome): outcome is Unproven {
+  return (outcome.kind === 'declined' && !outcome.replayed) || outcome.kind === 'disputed'
+}
+
 /** A "no" to a re-send: an earlier one may be running, so it counts once it was said often and long enough. */
 async function weighDecline(
   app: BillingApp,
   refund: LeasedRefund,
-  again: { kind: 'declined' } | { kind: 'disputed' },
+  again: Unproven,
   now: Date,
 ): Promise<Found> {
   const found = await look(app, refund)
