@@ -15,6 +15,7 @@ import { sandboxRoutes } from './installation/sandbox-routes.ts'
 import { sessionRoutes } from './installation/session-routes.ts'
 import { tokenRoutes } from './installation/token-routes.ts'
 import { measure } from './installation/vitals.ts'
+import { watchEventLoop } from './platform/busy-loop.ts'
 import { writePosition } from './platform/database/replica.ts'
 import { describeRoute, type Example, shareParts } from './platform/http/api-document.ts'
 import { answerWrongMethods, buildHttp, type Http } from './platform/http/http.ts'
@@ -27,6 +28,7 @@ import { release } from './platform/release.ts'
 export async function buildServer(app: App, readiness: Readiness): Promise<Http> {
   // The same address has the same hash in every process; without the key nobody finds the address behind it.
   const hashSource = keyedHash(app.billing.fingerprintKey, 'source address')
+  const isLoopBusy = watchEventLoop()
   const http = buildHttp({
     access: app.access,
     limiter: app.limiter,
@@ -51,7 +53,7 @@ export async function buildServer(app: App, readiness: Readiness): Promise<Http>
       perMinute: app.config.billingRate,
       ratedPrefix: '/api/billing/',
       // Half of them is left to whoever comes next.
-      isCrowded: () => app.pool.totalCount - app.pool.idleCount > app.pool.options.max / 2,
+      isCrowded: () => app.pool.totalCount - app.pool.idleCount > app.pool.options.max / 2 || isLoopBusy(),
     },
   })
   const wrongMethods = answerWrongMethods(http, { except: libraryRoutes })
