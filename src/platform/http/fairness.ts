@@ -10,7 +10,7 @@ export type FairnessOptions = {
   /** How many requests a minute one token may make under `ratedPrefix`; 0 is no limit. */
   readonly perMinute: number
   readonly ratedPrefix: string
-  /** Tells whether the connections to the database run short. */
+  /** Tells whether the connections to the database, or the process's time, run short. */
   readonly isCrowded: () => boolean
 }
 

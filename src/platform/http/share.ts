@@ -11,7 +11,7 @@ const companyMs = 5_000
 
 /**
  * A token's share of the process: all that is allowed while it is alone or there is room, and less by half as often as
- * it takes while there are others and the connections to the database run short. A token that asks for little has less
+ * it takes while there are others and the process runs short of connections or time. A token that asks for little has less
  * in work than that and notices nothing. The share grows back one by one, because what was let in cannot be called back.
  */
 export function openShare(most: number, isCrowded: () => boolean, clock = () => performance.now()): Share {
