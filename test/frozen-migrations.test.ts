@@ -29,6 +29,7 @@ const frozen: Readonly<Record<string, string>> = {
     '193d475e0ef81c152d33414ff6b2b686f4be1a1a6cdf22fa8d0c6bfea29ef985',
   '20261116T1520-batch-volume-horizon.sql':
     'aed9e7e47dd433e5c7cbc1635dd64ff9c0f87ce464d7016e32b4e1ebad74b4de',
+  '20261116T1530-batch-rank-orders.sql': '3b5874bb1f85e67f9583e6e123b50dce53301d59d3ae33256e5ae38a60679e10',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

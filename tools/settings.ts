@@ -1,5 +1,5 @@
 import { ConfigError, readConfig } from '../src/config.ts'
-import { credentialsOf } from '../src/settings/source-settings.ts'
+import { credentialsOf, keysOfAnother } from '../src/settings/source-settings.ts'
 
 /** What docs/settings.md says of one variable of the environment. Names and accepted forms come from config.ts itself. */
 export type Setting = {
@@ -218,13 +218,18 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     { name: 'SCHEDULE_PREDICTION', fallback: '30 4 * * *', meaning: 'When it predicts.' },
     { name: 'SCHEDULE_AGGREGATION', fallback: '30 0 * * *', meaning: 'When search volumes are aggregated.' },
   ],
-  'Sources of ranks and volumes': Object.entries(credentialsOf).flatMap(([source, variables]) =>
-    settingsOfSource(source, Object.values(variables)),
-  ),
+  'Sources of ranks and volumes': [
+    ...Object.entries(credentialsOf).flatMap(([source, variables]) =>
+      settingsOfSource(source, Object.values(variables)),
+    ),
+    ...Object.entries(keysOfAnother).flatMap(([source, keeper]) =>
+      settingsOfSource(source, [], `that of \`${keeper}\`, whose keys open it`),
+    ),
+  ],
 }
 
 /** Each source is off until all of its keys are set. */
-function settingsOfSource(source: string, keys: readonly string[]): Setting[] {
+function settingsOfSource(source: string, keys: readonly string[], usualUrl = 'its own'): Setting[] {
   const prefix = source.toUpperCase()
   const licence =
     source === 'naver_searchad' ? ' Its terms allow the numbers for buying and running search ads only.' : ''
@@ -239,7 +244,7 @@ function settingsOfSource(source: string, keys: readonly string[]): Setting[] {
       : []),
     {
       name: `${prefix}_BASE_URL`,
-      fallback: '(its own)',
+      fallback: `(${usualUrl})`,
       meaning: 'Where it is reached, such as a simulator.',
     },
     {

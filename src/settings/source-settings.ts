@@ -21,6 +21,11 @@ export const credentialsOf: Readonly<Partial<Record<SourceName, Readonly<Record<
   search_console: { keyFile: 'SEARCH_CONSOLE_KEY_FILE' },
 }
 
+/** Sources that are opened by the keys of another one, and are reached where it is unless told otherwise. */
+export const keysOfAnother: Readonly<Partial<Record<SourceName, SourceName>>> = {
+  dataforseo_queue: 'dataforseo',
+}
+
 /** Every variable that holds a key of a source: those come from the environment only. */
 export const sourceKeyNames: readonly string[] = Object.values(credentialsOf).flatMap((names) =>
   Object.values(names),
@@ -31,6 +36,7 @@ const usualRate: Readonly<Partial<Record<SourceName, number>>> = {
   naver_searchad: 2,
   naver_search: 10,
   dataforseo: 10,
+  dataforseo_queue: 20,
   search_console: 10,
 }
 const nearRate = 200
@@ -40,35 +46,65 @@ const mostCalls = 100_000_000
 
 /** The sources whose credentials are all set; one of which some are missing is a problem. */
 export function readSources(read: Reader, isLive: boolean, problems: string[]): SourceSettings[] {
-  return sourceNames.flatMap((name) => {
-    const variables = Object.entries(credentialsOf[name] ?? {})
-    if (variables.length === 0) return []
-    const given = variables.filter(([, variable]) => read.text(variable) !== undefined)
-    const prefix = name.toUpperCase()
-    const baseUrl = read.checked(`${prefix}_BASE_URL`, (text) => isOrigin(text, isLive), originForm)
-    const isNear = baseUrl !== undefined && isLoopback(new URL(baseUrl).hostname.replace(/^\[|\]$/g, ''))
-    const settings: SourceSettings = {
-      name,
-      baseUrl,
-      credentials: {
-        ...Object.fromEntries(given.map(([field, variable]) => [field, read.text(variable)!])),
-        ...(name === 'naver_search' && { host: hostOf(read) }),
-      },
-      ratePerSecond: rateOf(read, `${prefix}_RATE`, isNear ? nearRate : (usualRate[name] ?? 2)),
-      budgetPerDay: read.integer(`${prefix}_BUDGET_PER_DAY`, isNear ? nearBudget : usualBudget, 0, mostCalls),
-      workspaceBudgetPerDay: read.integer(`${prefix}_WORKSPACE_BUDGET_PER_DAY`, 0, 0, mostCalls),
-    }
-    if (given.length === 0) return []
-    if (name === 'search_console' && !hasAccount(settings.credentials['keyFile']!)) {
-      problems.push(
-        'SEARCH_CONSOLE_KEY_FILE must name a readable file with the JSON key of a service account.',
-      )
-      return []
-    }
-    const missing = variables.filter((one) => !given.includes(one)).map(([, variable]) => variable)
-    if (missing.length > 0) problems.push(`${missing.join(' and ')} must be set too, or none for ${name}.`)
-    return missing.length > 0 ? [] : [settings]
-  })
+  const opened = new Map<SourceName, SourceSettings>()
+  for (const name of sourceNames) {
+    const keeper = keysOfAnother[name]
+    const door = keeper
+      ? doorBeside(read, name, isLive, opened.get(keeper))
+      : doorOf(read, name, isLive, problems)
+    const limits = limitsOf(read, name, door.baseUrl)
+    if (door.credentials) opened.set(name, { name, ...limits, ...door, credentials: door.credentials })
+  }
+  return [...opened.values()]
+}
+
+/** Where a source is and what opens it; no credentials: it stays shut. */
+type Door = Pick<SourceSettings, 'baseUrl'> & {
+  readonly credentials: SourceSettings['credentials'] | undefined
+}
+
+function doorOf(read: Reader, name: SourceName, isLive: boolean, problems: string[]): Door {
+  const variables = Object.entries(credentialsOf[name] ?? {})
+  const given = variables.filter(([, variable]) => read.text(variable) !== undefined)
+  const baseUrl = baseUrlOf(read, name, isLive)
+  const credentials: Record<string, string> = {
+    ...Object.fromEntries(given.map(([field, variable]) => [field, read.text(variable)!])),
+    ...(name === 'naver_search' && { host: hostOf(read) }),
+  }
+  const shut = { baseUrl, credentials: undefined }
+  if (given.length === 0) return shut
+  if (name === 'search_console' && !hasAccount(credentials['keyFile']!)) {
+    problems.push('SEARCH_CONSOLE_KEY_FILE must name a readable file with the JSON key of a service account.')
+    return shut
+  }
+  const missing = variables.filter((one) => !given.includes(one)).map(([, variable]) => variable)
+  if (missing.length === 0) return { baseUrl, credentials }
+  problems.push(`${missing.join(' and ')} must be set too, or none for ${name}.`)
+  return shut
+}
+
+function doorBeside(
+  read: Reader,
+  name: SourceName,
+  isLive: boolean,
+  keeper: SourceSettings | undefined,
+): Door {
+  const baseUrl = baseUrlOf(read, name, isLive) ?? keeper?.baseUrl
+  return { baseUrl, credentials: keeper?.credentials }
+}
+
+function baseUrlOf(read: Reader, name: SourceName, isLive: boolean): string | undefined {
+  return read.checked(`${name.toUpperCase()}_BASE_URL`, (text) => isOrigin(text, isLive), originForm)
+}
+
+function limitsOf(read: Reader, name: SourceName, baseUrl: string | undefined) {
+  const prefix = name.toUpperCase()
+  const isNear = baseUrl !== undefined && isLoopback(new URL(baseUrl).hostname.replace(/^\[|\]$/g, ''))
+  return {
+    ratePerSecond: rateOf(read, `${prefix}_RATE`, isNear ? nearRate : (usualRate[name] ?? 2)),
+    budgetPerDay: read.integer(`${prefix}_BUDGET_PER_DAY`, isNear ? nearBudget : usualBudget, 0, mostCalls),
+    workspaceBudgetPerDay: read.integer(`${prefix}_WORKSPACE_BUDGET_PER_DAY`, 0, 0, mostCalls),
+  }
 }
 
 function hasAccount(path: string): boolean {

@@ -62,7 +62,7 @@ export async function readSourceEvidence(
   )
   const open = await db.query<{ count: number }>(
     `select count(*)::int as count from batch.rank_check
-     where workspace_id = $1 and source = $2 and day between $3 and $4 and status in ('due', 'asked')`,
+     where workspace_id = $1 and source = $2 and day between $3 and $4 and status in ('due', 'asked', 'ordered')`,
     [workspace, source, days.first, days.last],
   )
   const spending = await db.query<{ spent: number; most: number; reserved: number; lost: number }>(

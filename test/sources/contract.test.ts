@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { basicAuth } from '../../src/batch/sources/dataforseo.ts'
+import { basicAuth } from '../../src/batch/sources/dataforseo-answers.ts'
 import { signatureOf } from '../../src/batch/sources/naver-searchad.ts'
 import type { RankAsk, Source, SourceName, SourceSettings } from '../../src/batch/sources/port.ts'
 import { openSources } from '../../src/batch/sources/registry.ts'
@@ -164,10 +164,16 @@ describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key
 })
 
 test('a place is asked for by its country or by its own number, and never taken for another', () => {
-  const { locations } = open('dataforseo', dataforseoWire, { login: 'a', password: 'b' }).ranks!
-  expect(
-    ['KR', 'us', '1009871', 'Atlantis', 'constructor', ''].map((place) => locations!.has(place)),
-  ).toEqual([true, true, true, false, false, false])
+  const key = { login: 'a', password: 'b' }
+  const places = ['KR', 'us', '1009871', 'Atlantis', 'constructor', '']
+  const google = open('dataforseo', dataforseoWire, key).ranks!.locations!('google')
+  expect(places.map((place) => google.has(place))).toEqual([true, true, true, false, false, false])
+  const { locations } = open('dataforseo_queue', dataforseoWire, key).ranks!
+  expect(places.map((place) => locations!('google').has(place))).toEqual(places.map(google.has))
+  expect(places.map((place) => locations!('naver').has(place))).toEqual([
+    true,
+    ...places.slice(1).map(() => false),
+  ])
 })
 
 describe('volumes', () => {

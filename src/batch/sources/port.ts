@@ -5,6 +5,7 @@ export const sourceNames = [
   'naver_searchad',
   'naver_search',
   'dataforseo',
+  'dataforseo_queue',
   'serpapi',
   'searchapi',
   'valueserp',
@@ -18,6 +19,7 @@ export const kindsOf: Readonly<Record<SourceName, readonly ('ranks' | 'volumes')
   naver_searchad: ['volumes'],
   naver_search: ['ranks'],
   dataforseo: ['ranks', 'volumes'],
+  dataforseo_queue: ['ranks'],
   serpapi: ['ranks'],
   searchapi: ['ranks'],
   valueserp: ['ranks'],
@@ -85,19 +87,65 @@ export type RankPage = {
   readonly isLast: boolean
 }
 
-/** Where ranks come from: pages of results, of which the site is looked for here, or means that the source itself tells. */
-export type RankSource = RankAbilities & (PageReader | MeanReader)
+/**
+ * Where ranks come from: pages of results, of which the site is looked for here, or means that the source itself tells.
+ * Results come at once, or are ordered and collected later.
+ */
+export type RankSource = RankAbilities & (PageReader | MeanReader | OrderTaker)
 
-type PageReader = {
+export type PageReader = {
   /** The n-th page, from 0. One call. */
   readPage(ask: RankAsk, page: number): Promise<RankPage | SourceFailure>
   readonly readMean?: never
+  readonly queue?: never
 }
 
-type MeanReader = {
+export type MeanReader = {
   readMean(ask: MeanAsk): Promise<MeanPlace | SourceFailure>
   readonly readPage?: never
+  readonly queue?: never
 }
+
+type OrderTaker = {
+  readonly queue: RankQueue
+  readonly readPage?: never
+  readonly readMean?: never
+}
+
+/** A queue of searches: what is put in costs, what comes out is free. */
+export type RankQueue = {
+  /** How many searches one call takes; all of one engine. */
+  readonly mostPerOrder: number
+  /** Puts searches in. One failure for all: none of them was taken. Answers stand in the order of the asks. */
+  order(asks: readonly TaggedAsk[]): Promise<readonly OrderAnswer[] | SourceFailure>
+  /** What is ready and was not collected yet, ours or not. */
+  listReady(engine: string): Promise<ReadyList | SourceFailure>
+  /** The results of one; it may be collected again. */
+  collect(order: { id: string; engine: string; device: string }): Promise<OrderedResults | SourceFailure>
+}
+
+/** A search with a name of ours, by which it is known again when its id never reached us. */
+export type TaggedAsk = RankAsk & { readonly tag: string }
+
+export type OrderAnswer =
+  | { readonly kind: 'ordered'; readonly id: string }
+  /** Nobody can say yet whether it was taken. */
+  | { readonly kind: 'unsure'; readonly reason: string }
+  | SourceFailure
+
+export type ReadyList = {
+  readonly kind: 'ready'
+  readonly orders: readonly { readonly id: string; readonly tag: string }[]
+  /** Nothing that is ready is missing in it. */
+  readonly isWhole: boolean
+}
+
+export type OrderedResults =
+  /** `readAt`: when the source read them, if it says so. */
+  | { readonly kind: 'results'; readonly urls: readonly string[]; readonly readAt: Date | undefined }
+  | { readonly kind: 'queued' }
+  /** It could not be collected this time; it is still there. */
+  | { readonly kind: 'not_collected'; readonly failure: SourceFailure }
 
 export type RankAbilities = {
   readonly name: SourceName
@@ -105,14 +153,17 @@ export type RankAbilities = {
   readonly engines: readonly string[]
   /** Absent: it knows no devices, and takes any name for one. */
   readonly devices?: readonly string[]
-  /** Absent: it takes any name for a place. `known` is only for telling. */
-  readonly locations?: { readonly known: readonly string[]; has(location: string): boolean }
+  /** Absent: it takes any name for a place. */
+  locations?(engine: string): KnownPlaces
   deepest(engine: string): number
   /** How many paid calls a check takes at most; 0: it costs nothing. */
   callsFor(engine: string, depth: number): number
   /** How a site may be named to it; absent: any way. */
   readonly matches?: readonly string[]
 }
+
+/** `known` is only for telling. */
+export type KnownPlaces = { readonly known: readonly string[]; has(location: string): boolean }
 
 /** The engine whose places are means, as Google Search Console tells them. */
 export const searchConsoleEngine = 'google_search_console'

@@ -79,7 +79,10 @@ export function openSearchConsole(settings: SourceSettings): Source {
       name: settings.name,
       engines: [searchConsoleEngine],
       devices: ['all', 'desktop', 'mobile', 'tablet'],
-      locations: { known: ['all', ...countries.keys()], has: (name) => countryOf(name) !== undefined },
+      locations: () => ({
+        known: ['all', ...countries.keys()],
+        has: (name) => countryOf(name) !== undefined,
+      }),
       matches: ['domain', 'host', 'prefix'],
       deepest: () => 1000,
       callsFor: () => 0,

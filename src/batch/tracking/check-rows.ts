@@ -60,7 +60,7 @@ export async function insertChecksByHand(
       on conflict (workspace_id, tracker_id, day, keyword_id) do update
         set status = 'due', tries = 0, due_at = excluded.due_at, closes_at = excluded.closes_at, by_hand = true,
             source = excluded.source, reason = null
-        where c.status <> 'asked'
+        where c.status not in ('asked', 'ordered')
       returning 1
     )
     select count(*)::int as count from planned`.execute(tx)
@@ -145,7 +145,7 @@ export async function claimChecks(
 
 /** What became of a check. */
 export type CheckEnd = Pick<ClaimedCheck, 'workspaceId' | 'trackerId' | 'day' | 'keywordId'> & {
-  readonly status: 'done' | 'failed' | 'due'
+  readonly status: 'done' | 'failed' | 'due' | 'ordered'
   readonly tries: number
   readonly dueAt: Date
   readonly reason: string | null
@@ -180,37 +180,45 @@ export async function endChecks(
 
 /**
  * Frees the checks that somebody asked for who is gone. Whether their answers were paid for nobody can tell: they count
- * as spent, and as lost.
+ * as spent, and as lost. What was ordered is spent as well, and is waited for: its tag may still turn up.
  */
 export async function freeLostChecks(tx: BatchTx, by: string, dueAt: Date): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     with gone as materialized (
-      select workspace_id, tracker_id, day, keyword_id, source, reserved, spent_on from batch.rank_check
+      select workspace_id, tracker_id, day, keyword_id, source, reserved, spent_on,
+             exists (select from batch.rank_order o
+                     where o.workspace_id = c.workspace_id and o.tracker_id = c.tracker_id and o.day = c.day
+                       and o.keyword_id = c.keyword_id and o.state = 'waiting') as is_ordered
+      from batch.rank_check c
       where status = 'asked' and asked_by <> ${by}
       order by workspace_id, tracker_id, day, keyword_id
       for update
     ),
     freed as (
       update batch.rank_check c
-      set status = 'due', due_at = ${dueAt}, reason = 'worker_lost', asked_by = null, reserved = 0, spent_on = null
+      set status = case when g.is_ordered then 'ordered' else 'due' end,
+          due_at = case when g.is_ordered then c.due_at else ${dueAt}::timestamptz end,
+          reason = case when g.is_ordered then null else 'worker_lost' end,
+          asked_by = null, reserved = 0, spent_on = null
       from gone g
       where c.workspace_id = g.workspace_id and c.tracker_id = g.tracker_id and c.day = g.day
         and c.keyword_id = g.keyword_id
-      returning 1
+      returning g.is_ordered
     ),
     counted as (
-      select source, spent_on as day, scope, sum(reserved)::int as calls
+      select source, spent_on as day, scope, sum(reserved)::int as calls,
+             coalesce(sum(reserved) filter (where not is_ordered), 0)::int as lost
       from gone, lateral (values (${installationScope}), ('workspace ' || workspace_id),
                                  ('tracker ' || workspace_id || ' ' || tracker_id)) as s (scope)
       group by source, spent_on, scope
     ),
     booked as (
       update batch.source_spending p
-      set reserved = greatest(p.reserved - c.calls, 0), spent = p.spent + c.calls, lost = p.lost + c.calls
+      set reserved = greatest(p.reserved - c.calls, 0), spent = p.spent + c.calls, lost = p.lost + c.lost
       from counted c
       where p.source = c.source and p.day = c.day and p.scope = c.scope
     )
-    select count(*)::int as count from freed`.execute(tx)
+    select count(*)::int as count from freed where not is_ordered`.execute(tx)
   return rows[0]!.count
 }
 
@@ -230,17 +238,23 @@ export type EndedCheck = {
 }
 
 /** Ends checks whose day is over or that were tried often enough, and says which. */
-export async function closeChecks(tx: BatchTx, now: Date, most: number): Promise<EndedCheck[]> {
+export async function closeChecks(
+  tx: BatchTx,
+  now: Date,
+  { most, isOrderedToo }: { most: number; isOrderedToo: boolean },
+): Promise<EndedCheck[]> {
   const { rows } = await sql<EndedCheck>`
     with over as (
       select workspace_id, tracker_id, day, keyword_id from batch.rank_check
-      where status = 'due' and (closes_at <= ${now} or tries >= ${mostTries})
+      where (status = 'due' and (closes_at <= ${now} or tries >= ${mostTries}))
+         or (status = 'ordered' and closes_at <= ${now} and ${isOrderedToo})
       order by workspace_id, tracker_id, day, keyword_id
       limit ${most}
       for update
     ),
     closed as (
-      update batch.rank_check c set status = 'failed', reason = coalesce(c.reason, 'not_checked')
+      update batch.rank_check c set status = 'failed',
+        reason = coalesce(c.reason, case c.status when 'ordered' then 'not_ready' else 'not_checked' end)
       from over o, batch.tracker t
       where c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
         and c.keyword_id = o.keyword_id
@@ -342,6 +356,18 @@ export async function nextCheckInstant(
       from batch.rank_check c left join batch.source s on s.name = c.source
       where c.status = 'due'
       group by c.source, c.day
+      union all
+      -- What was ordered is looked for, unless its source rests; and ends with its day.
+      select case
+          when min(o.look_at) > ${now} then min(o.look_at)
+          else least(min(c.closes_at), case when min(s.until) > ${now} then min(s.until) end)
+        end
+      from batch.rank_order o
+      join batch.rank_check c on c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
+        and c.keyword_id = o.keyword_id
+      left join batch.source s on s.name = o.source
+      where o.state = 'waiting'
+      group by o.source
     ) d`.execute(db)
   return rows[0]?.at ?? undefined
 }
@@ -357,6 +383,7 @@ export async function anyCheckDue(
         or (not ${byHand}::boolean
             and (exists (select from batch.tracker where next_plan_at <= ${now})
                  or exists (select from batch.rank_check where status = 'asked')
+                 or exists (select from batch.rank_order where state = 'waiting' and look_at <= ${now})
                  or exists (select from batch.rank_check where status = 'due' and due_at <= ${now}))) as any`.execute(
     db,
   )

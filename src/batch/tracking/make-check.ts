@@ -1,20 +1,37 @@
-import { dayTold, type MeanAsk, type RankSource, type SourceFailure } from '../sources/port.ts'
+import {
+  dayTold,
+  type MeanAsk,
+  type MeanReader,
+  type PageReader,
+  type RankAbilities,
+  type SourceFailure,
+} from '../sources/port.ts'
 import type { SiteMatcher } from './site.ts'
 
 /** What one check found, and the calls it may have paid for. */
 export type CheckOutcome = { readonly calls: number } & (
-  | { readonly kind: 'ranked'; readonly position: number; readonly url: string }
+  | Found
   | { readonly kind: 'mean'; readonly position: number }
   /** Answered, and nothing is known: asking again would change nothing. */
   | { readonly kind: 'untold'; readonly reason: string }
-  /** `depth`: how far the results were really read. */
-  | { readonly kind: 'not_in_depth'; readonly depth: number }
+  /** It was ordered, and what it will find is not known yet. `reason`: what kept us from it, if anything did. */
+  | { readonly kind: 'ordered'; readonly reason: string | null }
   | SourceFailure
 )
 
+/** Where a site stands in results. `readAt`: when they were read, if that was not just now. */
+export type Found = { readonly readAt?: Date } & (
+  | { readonly kind: 'ranked'; readonly position: number; readonly url: string }
+  /** `depth`: how far the results were really read. */
+  | { readonly kind: 'not_in_depth'; readonly depth: number }
+)
+
+/** A source that answers at once. */
+export type PromptSource = RankAbilities & (PageReader | MeanReader)
+
 /** Asks a source for a place: for the mean that it tells itself, or for pages in which the site is looked for. */
 export async function makeCheck(
-  source: RankSource,
+  source: PromptSource,
   ask: MeanAsk,
   matches: SiteMatcher,
   turn: () => Promise<void>,
@@ -24,7 +41,7 @@ export async function makeCheck(
   return { ...(await source.readMean({ ...ask, day: dayTold(ask.engine, ask.day) })), calls: 0 }
 }
 
-type PageSource = Extract<RankSource, { readMean?: never }>
+type PageSource = Extract<PromptSource, { readMean?: never }>
 
 /**
  * Reads results page by page until the site is found or the depth is reached. The place is counted over all organic
@@ -42,14 +59,31 @@ async function lookThrough(
     await turn()
     const answer = await source.readPage(ask, page)
     if (answer.kind === 'failed') return { ...answer, calls: page + (answer.paid ? 1 : 0) }
-    for (const url of answer.urls) {
-      seen.add(url)
-      if (matches(url)) return { kind: 'ranked', position: seen.size, url, calls: page + 1 }
-      // What lies behind the depth was not asked for.
-      if (seen.size >= ask.depth) return { kind: 'not_in_depth', depth: ask.depth, calls: page + 1 }
-    }
+    const found = lookIn(answer.urls, seen, ask.depth, matches)
+    if (found) return { ...found, calls: page + 1 }
     // Nothing comes after it, so nothing is hidden down to the depth that was asked for.
     if (answer.isLast) return { kind: 'not_in_depth', depth: ask.depth, calls: page + 1 }
   }
   return { kind: 'not_in_depth', depth: Math.max(1, seen.size), calls: mostCalls }
+}
+
+/** Looks for the site in more results, after those that were seen. Undefined: it is not there, and the depth not reached. */
+function lookIn(
+  urls: readonly string[],
+  seen: Set<string>,
+  depth: number,
+  matches: SiteMatcher,
+): Found | undefined {
+  for (const url of urls) {
+    seen.add(url)
+    if (matches(url)) return { kind: 'ranked', position: seen.size, url }
+    // What lies behind the depth was not asked for.
+    if (seen.size >= depth) return { kind: 'not_in_depth', depth }
+  }
+  return undefined
+}
+
+/** Where the site stands in all the results that there are. */
+export function findIn(urls: readonly string[], depth: number, matches: SiteMatcher): Found {
+  return lookIn(urls, new Set(), depth, matches) ?? { kind: 'not_in_depth', depth }
 }

@@ -100,8 +100,8 @@ function requireAbility(ranks: RankSource, form: TrackerForm): void {
   if (ranks.devices && !ranks.devices.includes(form.device))
     throw lacks('device_not_supported', 'device', ranks.devices)
   // A place that the source does not know is never taken for another one: its ranks would be somebody else's.
-  if (ranks.locations && !ranks.locations.has(form.location))
-    throw lacks('location_not_supported', 'location', ranks.locations.known)
+  const places = ranks.locations?.(form.engine)
+  if (places && !places.has(form.location)) throw lacks('location_not_supported', 'location', places.known)
   if (ranks.matches && !ranks.matches.includes(form.match))
     throw invalid('match', 'match_not_supported', `This source takes ${ranks.matches.join(', ')}.`)
   const deepest = ranks.deepest(form.engine)

@@ -16,7 +16,7 @@ const SourceBody = Type.Object({
   kinds: Type.Array(Type.Enum(['ranks', 'volumes'])),
   configured: Type.Boolean({ description: 'Whether its keys are set' }),
   state: Type.Enum(['ready', 'resting', 'refused']),
-  until: nullable(Type.String({ description: 'When a source that is not ready is asked again' })),
+  until: nullable(Type.String({ description: 'When it is asked again' })),
   rate_per_second: nullable(Type.Number()),
   budget_per_day: nullable(Type.Integer({ description: 'Paid calls of the whole installation' })),
   spent_today: Type.Integer(),

@@ -75,3 +75,18 @@ export async function takePlaces(
       - ${count * spacingMs}::float8 as wait`.execute(db)
   return Math.max(0, rows[0]?.wait ?? 0)
 }
+
+// No more than nine at once, and ten a minute after that, make less than twenty in any minute.
+const lookSpacingSeconds = 6
+const looksAtOnce = 9
+
+/** Takes the next place in the line of looks at what is ready: in how many milliseconds it may leave. */
+export async function takeLook(db: BatchDb, name: string): Promise<number> {
+  const { rows } = await sql<{ wait: number }>`
+    update batch.source
+    set next_look_at = make_interval(secs => ${lookSpacingSeconds}::float8) + greatest(next_look_at,
+      clock_timestamp() - make_interval(secs => ${lookSpacingSeconds * looksAtOnce}::float8))
+    where name = ${name}
+    returning extract(epoch from next_look_at - clock_timestamp())::float8 * 1000 as wait`.execute(db)
+  return Math.max(0, rows[0]?.wait ?? 0)
+}

@@ -1,3 +1,5 @@
+import { envelope, keywordOf, resultOf } from './dataforseo-answers.ts'
+import { answerQueue } from './dataforseo-queue.ts'
 import type { SourceContext, SourceReply, SourceRequest, SourceWire } from './source-sandbox.ts'
 
 type Task = Record<string, unknown>
@@ -8,9 +10,11 @@ export const dataforseoWire: SourceWire = {
   tooFast: { status: 200, body: envelope(40202, 'Rate-limit per minute exceeded.') },
   unavailable: { status: 500, body: envelope(50000, 'Internal Error.') },
   answer(request, context) {
+    const refusal = refusalOf(request)
+    const isQueue = /\/(?:task_post|tasks_ready|task_get\/advanced\/[^/]+)$/.test(request.path)
+    if (isQueue) return refusal ?? answerQueue(request, context)
     const call = calls[request.path]
     if (request.method !== 'POST' || !call) return undefined
-    const refusal = refusalOf(request)
     if (refusal) return refusal
     const [task] = Array.isArray(request.body) ? (request.body as Task[]) : []
     if (!task) return { status: 200, body: envelope(40503, 'POST Data Is Invalid.') }
@@ -23,32 +27,21 @@ const calls: Readonly<Record<string, (task: Task, context: SourceContext) => Sou
   '/v3/keywords_data/google_ads/search_volume/live': volumes,
 }
 
-function envelope(code: number, message: string, tasks: unknown[] = []) {
-  return {
-    version: '0.1',
-    status_code: code,
-    status_message: message,
-    tasks_count: tasks.length,
-    tasks_error: 0,
-    tasks,
-  }
-}
-
-function refusalOf({ headers }: SourceRequest): SourceReply | undefined {
+function refusalOf({ method, headers }: SourceRequest): SourceReply | undefined {
   const given = /^Basic (.+)$/.exec(headers.authorization ?? '')?.[1]
   const [, password = ''] = Buffer.from(given ?? '', 'base64')
     .toString('utf8')
     .split(':')
   if (password === '' || /refused/.test(password))
     return { status: 401, body: envelope(40100, 'You are not Authorized to Access this resource.') }
-  if (/empty/.test(password)) return { status: 402, body: envelope(40200, 'Payment Required.') }
+  // What was ordered is paid for already.
+  if (/empty/.test(password) && method === 'POST')
+    return { status: 402, body: envelope(40200, 'Payment Required.') }
   return undefined
 }
 
 function serp(task: Task, { web, day, strikes }: SourceContext): SourceReply {
-  const keyword = String(task['keyword'] ?? '')
-    .replaceAll('%2B', '+')
-    .replaceAll('%25', '%')
+  const keyword = keywordOf(task)
   const device = String(task['device'] ?? 'desktop')
   const depth = Number(task['depth'] ?? 10)
   if (keyword === '' || !(depth >= 1 && depth <= 200))
@@ -70,22 +63,7 @@ function serp(task: Task, { web, day, strikes }: SourceContext): SourceReply {
       body: envelope(20000, 'Ok.', [{ status_code: 40102, status_message: 'No Search Results.' }]),
     }
   const seen = strikes('wrong_device') ? (device === 'mobile' ? 'desktop' : 'mobile') : device
-  const urls = web
-    .results({ keyword, engine: 'google', device: seen, location: 'KR', day: day() })
-    .slice(0, depth)
-  const items = [
-    { type: 'local_pack', rank_group: 1, rank_absolute: 1 },
-    ...urls.map((url, at) => ({
-      type: 'organic',
-      rank_group: at + 1,
-      rank_absolute: at + 2,
-      domain: new URL(url).hostname,
-      url,
-    })),
-  ]
-  const result = [
-    { keyword, type: 'organic', se_domain: 'google.co.kr', device: seen, items_count: items.length, items },
-  ]
+  const result = [resultOf(web, { keyword, engine: 'google', device: seen, day: day() }, depth)]
   const done = { id: 'made-up', status_code: 20000, cost: 0.002, result_count: 1, result }
   return { ...paid, isGood: seen === device, body: envelope(20000, 'Ok.', [done]) }
 }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { openTaskQueue, type TaskQueue } from './task-queue.ts'
 import { openWeb, type Web } from './web.ts'
 
 export type SourceSandbox = {
@@ -43,14 +44,20 @@ export type SourceReply = {
   readonly body: unknown
   readonly headers?: Record<string, string>
   readonly paid?: boolean
+  /** It was turned away because calls like it come too often. */
+  readonly isThrottled?: boolean
   readonly asks?: string
   readonly isGood?: boolean
+  /** Searches that were ordered by it, each of which is on the bill whatever becomes of this answer. */
+  readonly orders?: readonly { readonly asks: string; readonly isGood: boolean }[]
 }
 
 export type SourceContext = {
   readonly web: Web
   /** The day as the source sees it. */
   day(): string
+  now(): Date
+  readonly queue: TaskQueue
   /** Whether this call meets a trouble that the wire itself must show. */
   strikes(fault: Fault): boolean
 }
@@ -73,6 +80,8 @@ export type SourceSandboxOptions = {
   /** More than this is turned away. */
   readonly callsPerSecond?: number
   readonly slowMs?: number
+  /** How long an ordered search takes, by the source's clock. */
+  readonly taskSeconds?: number
 }
 
 /**
@@ -92,6 +101,8 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
   const context: SourceContext = {
     web: openWeb(options.seed ?? 'web'),
     day: () => now().toISOString().slice(0, 10),
+    now,
+    queue: openTaskQueue(now, options.taskSeconds),
     strikes,
   }
   const book: SourceBook = {
@@ -110,12 +121,16 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
 
   const count = (reply: SourceReply, outcome: string) => {
     book.outcomes[outcome] = (book.outcomes[outcome] ?? 0) + 1
-    if (!reply.paid) return
+    if (reply.paid) bill(reply.asks, reply.isGood ?? false)
+    for (const { asks, isGood } of reply.orders ?? []) bill(asks, isGood)
+    if (reply.isThrottled) book.throttled++
+  }
+  const bill = (asks: string | undefined, isGood: boolean) => {
     const day = context.day()
     book.paid++
     book.paidByDay[day] = (book.paidByDay[day] ?? 0) + 1
-    if (reply.asks === undefined || !reply.isGood) return
-    const ask = `${day} ${reply.asks}`
+    if (asks === undefined || !isGood) return
+    const ask = `${day} ${asks}`
     if (told.has(ask)) book.paidAgain++
     told.add(ask)
   }
@@ -142,8 +157,7 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
     if (url.pathname.startsWith('/__sandbox/')) return send(response, administer(asked))
     book.calls++
     if (isTooFast(performance.now())) {
-      book.throttled++
-      count(wire.tooFast, 'too_fast')
+      count({ ...wire.tooFast, isThrottled: true }, 'too_fast')
       return send(response, wire.tooFast)
     }
     if (strikes('unavailable')) {

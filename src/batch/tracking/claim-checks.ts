@@ -1,0 +1,76 @@
+import { dayOf } from '../../platform/time.ts'
+import type { BatchApp, BatchTx } from '../app.ts'
+import { awake } from './breaker.ts'
+import {
+  bookCalls,
+  type ClaimedCheck,
+  claimChecks,
+  listDueTrackers,
+  listSpending,
+  noteWhyWaiting,
+  scopesOf,
+} from './check-rows.ts'
+import type { Drain } from './drain.ts'
+import { lockSource, updateSource } from './source-rows.ts'
+import { installationScope, trackerScope, workspaceScope } from './tracker-rows.ts'
+
+/** Takes checks as far as every budget reaches, and sets aside what they may cost. */
+export async function claimDue(
+  app: BatchApp,
+  tx: BatchTx,
+  { source, ranks, by }: Drain,
+  most: number,
+): Promise<ClaimedCheck[]> {
+  const now = app.clock()
+  const { name, budgetPerDay, workspaceBudgetPerDay } = source.settings
+  const before = await lockSource(tx, name)
+  const state = awake(before, now)
+  if (!state) {
+    await noteWhyWaiting(tx, { source: name }, before.lastError ?? 'source_resting', now)
+    return []
+  }
+  if (state !== before) await updateSource(tx, name, state)
+
+  const spentOn = dayOf(now, app.timeZone)
+  const trackers = await listDueTrackers(tx, name, now)
+  if (trackers.length === 0) return []
+  const spending = await listSpending(tx, name, spentOn, [...new Set(trackers.flatMap(scopesOf))])
+  const usedOf = (scope: string) => spending.get(scope)?.used ?? 0
+  const taken = new Map<string, number>()
+  const leftOf = (scope: string, budget: number) => budget - usedOf(scope) - (taken.get(scope) ?? 0)
+
+  const claimed: ClaimedCheck[] = []
+  for (const tracker of trackers) {
+    const { workspaceId, trackerId, engine, depth } = tracker
+    const callsEach = ranks.callsFor(engine, depth)
+    const left = Math.min(
+      leftOf(installationScope, budgetPerDay),
+      workspaceBudgetPerDay > 0
+        ? leftOf(workspaceScope(workspaceId), workspaceBudgetPerDay)
+        : Number.MAX_SAFE_INTEGER,
+      tracker.budgetPerDay === null
+        ? Number.MAX_SAFE_INTEGER
+        : leftOf(trackerScope(workspaceId, trackerId), tracker.budgetPerDay),
+    )
+    const affordable = callsEach === 0 ? most : Math.floor(left / callsEach)
+    if (affordable <= 0) {
+      await noteWhyWaiting(tx, { source: name, workspaceId, trackerId }, 'budget_exhausted', now)
+      continue
+    }
+    const share = Math.min(most - claimed.length, affordable)
+    const checks = await claimChecks(tx, tracker, { source: name, by, now, spentOn, callsEach, most: share })
+    claimed.push(...checks)
+    for (const scope of scopesOf(tracker))
+      taken.set(scope, (taken.get(scope) ?? 0) + checks.length * callsEach)
+    if (claimed.length >= most) break
+  }
+  await bookCalls(
+    tx,
+    name,
+    spentOn,
+    [...taken]
+      .filter(([, reserved]) => reserved > 0)
+      .map(([scope, reserved]) => ({ scope, reserved, spent: 0 })),
+  )
+  return claimed
+}
