@@ -223,6 +223,17 @@ test('movements tell what rose, fell, entered and left since the last good check
     { keyword: 'rose', ...place, from: 9, to: 3, change: 'rose', days: 3 },
   ])
   expect(shares).toEqual([{ ...place, keywords: 6, failed: 1, top_3: 1, top_10: 3, top_100: 5 }])
+  // A page after the first goes by the count of the first, unless its caller is to see a write.
+  const second = async (headers: Record<string, string>) => {
+    const first = await world.get(`/api/batch/movements?workspace_id=${workspace_id}&day=2030-01-13&limit=3`)
+    await told('2030-01-13', { held: 3 })
+    const path = `/api/batch/movements?workspace_id=${workspace_id}&day=2030-01-13&cursor=${first.body.data.next_cursor}`
+    const { data } = (await world.get(path, { headers })).body
+    await told('2030-01-13', { held: 5 })
+    return [data.movements.map(({ keyword }: { keyword: string }) => keyword), data.shares[0].top_3]
+  }
+  expect(await second({})).toEqual([['rose'], 1])
+  expect(await second({ 'x-write-position': '0/0' })).toEqual([['rose'], 2])
   // A third of that day's checks failed: it tells nothing.
   expect((await ask('2030-01-12')).movements).toEqual([])
 

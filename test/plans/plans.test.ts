@@ -119,6 +119,7 @@ test('a page of movements reads about a page, the first and the last, and counts
     const { movements, shares } = await lookUpMovements(pool, 'ws_moving', '2030-01-14', {
       after: place,
       limit: 101,
+      mayRecall: true,
     })
     expect([movements.length, shares[0]?.keywords]).toEqual([101, 20_000])
   }

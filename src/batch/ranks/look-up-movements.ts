@@ -13,16 +13,17 @@ const mostFailed = 0.3
 
 /**
  * A page of what moved on a day, and how many keywords stood how high. The first page counts the day, however large; the
- * pages after it go by that count, so that each costs a page and all of them leave out the same series.
+ * pages after it go by that count, so that each costs a page and all of them leave out the same series. A caller who is to
+ * see the last write has the day counted anew.
  */
 export async function lookUpMovements(
   pool: pg.Pool,
   workspaceId: string,
   day: Day,
-  page: { after: MovementPlace | undefined; limit: number },
+  { mayRecall, ...page }: { after: MovementPlace | undefined; limit: number; mayRecall: boolean },
 ): Promise<{ movements: Movement[]; shares: Shares[] }> {
   const name = `${workspaceId} ${day}`
-  const recalled = page.after && recall(pool, name)
+  const recalled = page.after && mayRecall ? recall(pool, name) : undefined
   const shares = recalled ?? (await countShares(pool, workspaceId, day))
   if (!recalled) remember(pool, name, shares)
   const sound = shares.filter(({ keywords, failed, broken }) => broken <= mostFailed * (keywords + failed))

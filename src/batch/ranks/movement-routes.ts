@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
-import { reading } from '../../platform/http/may-lag.ts'
+import { namesWrite, reading } from '../../platform/http/may-lag.ts'
 import { limitOf, type PageRequest, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
 import { refuse as refuseRequest } from '../../platform/refusal.ts'
 import { dayOf, parseDay } from '../../platform/time.ts'
@@ -75,7 +75,7 @@ export function movementRoutes(http: Http, app: BatchApp): void {
       const limit = limitOf(request.query)
       const after = placeOf(request.query)
       const { pool } = reading(app, request)
-      const page = { after, limit: limit + 1 }
+      const page = { after, limit: limit + 1, mayRecall: !namesWrite(request) }
       const { movements, shares } = await lookUpMovements(pool, workspaceId, day, page)
       const { items, nextCursor } = pageOf(movements, limit, (row) => [
         String(row.keywordId),

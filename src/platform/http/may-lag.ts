@@ -106,6 +106,11 @@ export function readFromReplica(http: Http, { replica, writePosition, onRead }: 
 }
 
 const positionHeader = 'x-write-position'
+
+/** Whether a caller names a write of which it wants to see all that came of it. */
+export function namesWrite(request: FastifyRequest): boolean {
+  return request.headers[positionHeader] !== undefined
+}
 const readMethods = new Set(['GET', 'HEAD', 'OPTIONS'])
 const recentMs = 10_000
 
