@@ -73,7 +73,8 @@ export async function workThrough<Check extends ClaimedCheck>(
   }
 
   for (;;) {
-    const free = mostAtOnce - underWay.size
+    // What is answered and not yet stored counts too: it may be what makes the source rest.
+    const free = mostAtOnce - underWay.size - finished.length
     const isStopping = run.signal.aborted || trouble !== undefined
     const claimed = isStopping || free < mostAtOnce / 2 ? [] : await inRun((tx) => work.claim(tx, free))
     claimed.forEach(begin)
