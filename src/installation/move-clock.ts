@@ -27,10 +27,12 @@ export async function moveClock(
   const done: Record<string, number> = {}
   // What stays due although its work was tried would hold time for ever; time goes on past it, by way of the rest.
   let stuckAt: Date | undefined
-  let collecting = true
+  // The same for checks, which are tried again as a worker would try them, only ever less often.
+  let checksWait: { readonly until: Date; readonly ms: number } | undefined
   const next = async () => {
     const due = await billing.nextDue(app.billing, stuckAt)
-    const checks = collecting ? await batch.nextDue(app.batch) : undefined
+    const found = await batch.nextDue(app.batch)
+    const checks = found && checksWait && found < checksWait.until ? checksWait.until : found
     return checks && (!due || checks < due) ? { at: checks, of: 'checks' } : due && { at: due, of: 'billing' }
   }
   const moveTo = async (instant: Date) => {
@@ -43,9 +45,9 @@ export async function moveClock(
       if (due > app.clock()) await moveTo(due)
       if (of === 'checks') {
         add(done, await batch.collectDue(app.batch))
-        // What stays due although it was tried waits for the next look of a worker.
         const after = await batch.nextDue(app.batch)
-        collecting = after === undefined || after > app.clock()
+        const now = app.clock()
+        checksWait = after && after <= now ? longerWait(checksWait, now) : undefined
         continue
       }
       const counts = await billing.runDue(app.billing, (use) => app.billingFor[use])
@@ -53,7 +55,7 @@ export async function moveClock(
       add(done, counts)
     }
     await moveTo(target)
-    if (collecting) add(done, await batch.collectDue(app.batch))
+    add(done, await batch.collectDue(app.batch))
     // A batch slot that was passed runs once, not once for every day of the way.
     return {
       done: { ...done, ...(await batch.runDue(app.batch)) },
@@ -66,6 +68,14 @@ export async function moveClock(
       [target],
     )
   }
+}
+
+const shortestWaitMs = 30 * 60_000
+const longestWaitMs = 86_400_000
+
+function longerWait(before: { readonly ms: number } | undefined, now: Date) {
+  const ms = Math.min(before ? before.ms * 2 : shortestWaitMs, longestWaitMs)
+  return { until: new Date(now.getTime() + ms), ms }
 }
 
 function add(sums: Record<string, number>, counts: Record<string, number>): void {
