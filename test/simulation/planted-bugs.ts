@@ -744,8 +744,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a "no" soon after a restore is believed at once',
     file: 'src/billing/payments/charge-payment.ts',
-    from: 'return attempt.maybeSentBefore && isNo ?',
-    to: 'return attempt.maybeSentBefore && isNo && false ?',
+    from: 'if (attempt.maybeSentBefore && isUnproven(answer))',
+    to: 'if (!attempt.maybeSentBefore && isUnproven(answer))',
     story: 'test/billing/references.test.ts',
   },
   {

@@ -3,7 +3,13 @@ import { keepBusy } from '../keep-busy.ts'
 import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
 import { lookupAgainAfterMs, nextCheck, verdictOfNotFound, verdictOfResend } from '../payments/doubt.ts'
 import { findNextAction } from '../payments/next-action-rows.ts'
-import { type Attempt, outcomeOfLookup, outcomeOfResend, type PaymentOutcome } from '../payments/payment.ts'
+import {
+  type Attempt,
+  isUnproven,
+  outcomeOfLookup,
+  outcomeOfResend,
+  type PaymentOutcome,
+} from '../payments/payment.ts'
 import {
   leaseAttempts,
   markSent,
@@ -141,8 +147,7 @@ async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise
  */
 async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   const answer = await resendCharge(app, attempt)
-  const isNo = (answer.kind === 'declined' || answer.kind === 'refused') && !answer.replayed
-  if (!isNo) {
+  if (!isUnproven(answer)) {
     const outcome = outcomeOfResend(answer, attempt)
     if (outcome.kind !== 'unknown') await noteAnswer(app, attempt)
     // The lookup before it was answered.

@@ -1,7 +1,7 @@
 import type { BillingApp } from '../app.ts'
 import type { Card, ChargeOutcome, ChargeRequest } from '../providers/port.ts'
 import type { Attempt, MethodInUse, PaymentOutcome } from './payment.ts'
-import { needsLookupFirst, outcomeOfCharge, outcomeOfLookup, outcomeOfResend } from './payment.ts'
+import { isUnproven, needsLookupFirst, outcomeOfCharge, outcomeOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
 
 /**
@@ -23,9 +23,9 @@ export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<
   if (ready.kind !== 'ready') return ready
   const provider = app.providers.named(attempt.provider)
   const answer = await provider.charge(requestOf(attempt, ready.billingKey))
-  const isNo = answer.kind === 'declined' || answer.kind === 'refused'
-  // The lost database may have sent it too, and that send may still be running: this "no" is one to a re-send.
-  return attempt.maybeSentBefore && isNo ? outcomeOfResend(answer, attempt) : outcomeOfCharge(answer, attempt)
+  // The lost database may have sent it too, and that send may still be running.
+  if (attempt.maybeSentBefore && isUnproven(answer)) return { kind: 'unknown' }
+  return outcomeOfCharge(answer, attempt)
 }
 
 /** Charges, and where no clear answer comes looks once before giving up for now. */

@@ -121,13 +121,16 @@ export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOut
   }
 }
 
-/**
- * What the answer to a re-send says. An earlier send may still be running, so "no" settles nothing unless the provider
- * says that it is its first answer once more.
- */
+/** A "no" that the provider does not call its first answer once more: it says nothing about an earlier send. */
+export function isUnproven(
+  answer: ChargeOutcome,
+): answer is Extract<ChargeOutcome, { kind: 'declined' | 'refused' }> {
+  return (answer.kind === 'declined' || answer.kind === 'refused') && !answer.replayed
+}
+
+/** What the answer to a re-send says. An earlier send may still be running, so that an unproven "no" settles nothing. */
 export function outcomeOfResend(answer: ChargeOutcome, asked: Asked): PaymentOutcome {
-  if ((answer.kind === 'declined' || answer.kind === 'refused') && !answer.replayed)
-    return { kind: 'unknown' }
+  if (isUnproven(answer)) return { kind: 'unknown' }
   const outcome = outcomeOfCharge(answer, asked)
   return outcome.kind === 'not_sent' ? { kind: 'unknown' } : outcome
 }
