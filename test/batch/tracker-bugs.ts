@@ -8,7 +8,7 @@ const rule = 'src/batch/tracking/make-check.test.ts'
 export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
   {
     name: 'a check that is done is made again, and paid for again',
-    file: 'src/batch/tracking/collect-ranks.ts',
+    file: 'src/batch/tracking/settle-checks.ts',
     from: "if (outcome.kind !== 'failed') return { ...place, status: 'done',",
     to: "if (outcome.kind !== 'failed') return { ...place, status: tries < 2 ? 'due' : 'done',",
     story: 'test/batch/tracking.test.ts',
@@ -22,9 +22,9 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
   },
   {
     name: 'what was spent before a restart is forgotten',
-    file: 'src/batch/tracking/collect-ranks.ts',
-    from: 'const usedOf = (scope: string) => spending.get(scope)?.used ?? 0',
-    to: 'const usedOf = (scope: string) => (spending.get(scope) ? 0 : 0)',
+    file: 'src/batch/tracking/claim-checks.ts',
+    from: '=> (spending.get(scope)?.used ?? 0) + (taken',
+    to: '=> (spending.get(scope) ? 0 : 0) + (taken',
     story,
   },
   {

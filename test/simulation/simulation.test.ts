@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { trackerBugs } from '../batch/tracker-bugs.ts'
 import { describeCampaign, describeFailure, enoughSeeds, runCampaign } from './campaign.ts'
 import { leakingStages } from './log-stages.ts'
 import { plantedBugs } from './planted-bugs.ts'
@@ -50,6 +51,6 @@ test('at least fifty mistakes are there to be planted, each of them once', () =>
   expect(new Set(plantedBugs.map(({ name }) => name)).size).toBe(plantedBugs.length)
 })
 
-test.each(plantedBugs)('the place of "$name" is still there', ({ file, from }) => {
+test.each([...plantedBugs, ...trackerBugs])('the place of "$name" is still there', ({ file, from }) => {
   expect(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')).toContain(from)
 })

@@ -12,7 +12,7 @@ import {
 } from './check-rows.ts'
 import type { Drain } from './drain.ts'
 import { lockSource, updateSource } from './source-rows.ts'
-import { installationScope, trackerScope, workspaceScope } from './tracker-rows.ts'
+import { callsLeft } from './tracker-rows.ts'
 
 /** Takes checks as far as every budget reaches, and sets aside what they may cost. */
 export async function claimDue(
@@ -22,7 +22,7 @@ export async function claimDue(
   most: number,
 ): Promise<ClaimedCheck[]> {
   const now = app.clock()
-  const { name, budgetPerDay, workspaceBudgetPerDay } = source.settings
+  const { name } = source.settings
   const before = await lockSource(tx, name)
   const state = awake(before, now)
   if (!state) {
@@ -35,23 +35,14 @@ export async function claimDue(
   const trackers = await listDueTrackers(tx, name, now)
   if (trackers.length === 0) return []
   const spending = await listSpending(tx, name, spentOn, [...new Set(trackers.flatMap(scopesOf))])
-  const usedOf = (scope: string) => spending.get(scope)?.used ?? 0
   const taken = new Map<string, number>()
-  const leftOf = (scope: string, budget: number) => budget - usedOf(scope) - (taken.get(scope) ?? 0)
+  const usedOf = (scope: string) => (spending.get(scope)?.used ?? 0) + (taken.get(scope) ?? 0)
 
   const claimed: ClaimedCheck[] = []
   for (const tracker of trackers) {
     const { workspaceId, trackerId, engine, depth } = tracker
     const callsEach = ranks.callsFor(engine, depth)
-    const left = Math.min(
-      leftOf(installationScope, budgetPerDay),
-      workspaceBudgetPerDay > 0
-        ? leftOf(workspaceScope(workspaceId), workspaceBudgetPerDay)
-        : Number.MAX_SAFE_INTEGER,
-      tracker.budgetPerDay === null
-        ? Number.MAX_SAFE_INTEGER
-        : leftOf(trackerScope(workspaceId, trackerId), tracker.budgetPerDay),
-    )
+    const left = callsLeft(source.settings, tracker, usedOf)
     const affordable = callsEach === 0 ? most : Math.floor(left / callsEach)
     if (affordable <= 0) {
       await noteWhyWaiting(tx, { source: name, workspaceId, trackerId }, 'budget_exhausted', now)

@@ -10,7 +10,7 @@ import type { Source } from '../sources/port.ts'
 import { insertChecksByHand, listSpending, scopesOf } from './check-rows.ts'
 import { rankSourceOf, requireBudget } from './put-tracker.ts'
 import { planOf, type Tracker } from './tracker.ts'
-import { findTracker, installationScope, trackerScope, workspaceScope } from './tracker-rows.ts'
+import { callsLeft, findTracker } from './tracker-rows.ts'
 
 export type RequestedChecks = { runId: string | null; checks: number; cost: number }
 
@@ -57,20 +57,16 @@ async function requireAffordable(
   tracker: Tracker,
   cost: number,
 ): Promise<void> {
-  const { name, budgetPerDay, workspaceBudgetPerDay } = source.settings
-  const { workspaceId, id: trackerId } = tracker
+  const { workspaceId, id: trackerId, budgetPerDay } = tracker
   const today = dayOf(app.clock(), app.timeZone)
-  const spending = await listSpending(app.db, name, today, scopesOf({ workspaceId, trackerId }))
-  const left = (scope: string, budget: number) => budget - (spending.get(scope)?.used ?? 0)
-  const most = Math.min(
-    left(installationScope, budgetPerDay),
-    workspaceBudgetPerDay > 0
-      ? left(workspaceScope(workspaceId), workspaceBudgetPerDay)
-      : Number.MAX_SAFE_INTEGER,
-    tracker.budgetPerDay === null
-      ? Number.MAX_SAFE_INTEGER
-      : left(trackerScope(workspaceId, trackerId), tracker.budgetPerDay),
+  const spending = await listSpending(
+    app.db,
+    source.settings.name,
+    today,
+    scopesOf({ workspaceId, trackerId }),
   )
+  const usedOf = (scope: string) => spending.get(scope)?.used ?? 0
+  const most = callsLeft(source.settings, { workspaceId, trackerId, budgetPerDay }, usedOf)
   if (cost <= most) return
   const message = `They may cost ${cost} calls, and ${Math.max(0, most)} are left today.`
   throw refuse('budget_exhausted', {

@@ -1,6 +1,7 @@
 import { type Selectable, sql } from 'kysely'
 import type { Day } from '../../platform/time.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
+import type { SourceSettings } from '../sources/port.ts'
 import type { BatchTables } from '../tables.ts'
 import type { Tracker } from './tracker.ts'
 
@@ -176,4 +177,26 @@ function toTracker(row: Selectable<BatchTables['batch.tracker']>): Tracker {
     nextDay: row.next_day,
     nextPlanAt: row.next_plan_at,
   }
+}
+
+/** How many calls of a source a tracker may still cause: as many as every budget that it counts for leaves. */
+export function callsLeft(
+  { budgetPerDay, workspaceBudgetPerDay }: SourceSettings,
+  tracker: {
+    readonly workspaceId: string
+    readonly trackerId: string
+    readonly budgetPerDay: number | null
+  },
+  usedOf: (scope: string) => number,
+): number {
+  const { workspaceId, trackerId } = tracker
+  return Math.min(
+    budgetPerDay - usedOf(installationScope),
+    workspaceBudgetPerDay > 0
+      ? workspaceBudgetPerDay - usedOf(workspaceScope(workspaceId))
+      : Number.MAX_SAFE_INTEGER,
+    tracker.budgetPerDay === null
+      ? Number.MAX_SAFE_INTEGER
+      : tracker.budgetPerDay - usedOf(trackerScope(workspaceId, trackerId)),
+  )
 }
