@@ -30,6 +30,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261116T1520-batch-volume-horizon.sql':
     'aed9e7e47dd433e5c7cbc1635dd64ff9c0f87ce464d7016e32b4e1ebad74b4de',
   '20261116T1530-batch-rank-orders.sql': '3b5874bb1f85e67f9583e6e123b50dce53301d59d3ae33256e5ae38a60679e10',
+  '20261116T1540-batch-dropped-best-ranks.sql':
+    'e07cb4fda5d647444a8a420f54d30bb14a67973aa93d10826943c65d3f2f800e',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -185,3 +185,60 @@ test('another file is refused in a sentence, and a rank of an unknown keyword is
   const back = await restore(join(folder, 'ranks-2025-02.parquet'), '--rejects', rejects, '--json')
   expect(JSON.parse(back.output)).toMatchObject({ rejected: 3, rejects })
 })
+
+test('the best place ever outlives its month, and a day that ties with it does not take its date', async () => {
+  await world.post('/api/batch/keywords', { workspace_id: 'ws_best', keywords: ['summit', 'other'] })
+  const tell = async (day: string, position: number | null, more: object = {}) => {
+    const place = position === null ? { status: 'failed' } : { status: 'ranked', position }
+    const observation = { keyword: 'summit', day, checked_at: `${day}T10:00:00Z`, ...place, ...more }
+    const answer = await world.post('/api/batch/ranks', {
+      workspace_id: 'ws_best',
+      observations: [observation],
+    })
+    expect(answer.body.data).toMatchObject({ rejected: 0 })
+  }
+  const best = async () =>
+    (await world.get('/api/batch/ranks/summit?workspace_id=ws_best')).body.data.best.map(
+      ({ engine, position, mean_position, day }: Record<string, unknown>) => [
+        engine,
+        position,
+        mean_position,
+        day,
+      ],
+    )
+  const mean = { engine: 'google_search_console', position: 2 }
+  await tell('2025-01-10', 2)
+  await tell('2025-01-09', 1, { checked_at: '2025-01-09T10:00:00Z' })
+  await tell('2025-01-09', 6, { checked_at: '2025-01-09T11:00:00Z' })
+  await tell('2025-02-10', 2)
+  await tell('2025-02-11', null)
+  await tell('2026-06-10', 4)
+  await tell('2025-01-03', 2, { ...mean, mean_position: 2.4 })
+  await tell('2025-02-03', 2, { ...mean, mean_position: 1.6 })
+  await tell('2026-06-03', 2, { ...mean, mean_position: 1.9 })
+  const before = [
+    ['google_search_console', 2, 1.6, '2025-02-03'],
+    ['naver', 2, null, '2025-01-10'],
+  ]
+  expect(await best()).toEqual(before)
+
+  // The newer month goes first, and the older one was taken out by a release that kept nothing.
+  await world.query('alter table batch.rank detach partition batch.rank_2025_01')
+  await world.query('alter table batch.rank_2025_01 rename to rank_2025_01_leaving')
+  expect((await run('--keep', '15m', '--yes')).code).toBe(0)
+  expect(await months()).not.toContain('batch.rank_2025_02')
+  expect(await best()).toEqual(before)
+
+  await tell('2026-06-11', 2)
+  expect(await best()).toEqual(before)
+  await tell('2026-06-12', 1)
+  expect(await best()).toEqual([before[0], ['naver', 1, null, '2026-06-12']])
+  // A correction takes it back.
+  await tell('2026-06-12', 9, { checked_at: '2026-06-12T12:00:00Z' })
+  expect(await best()).toEqual(before)
+  const other = await world.get('/api/batch/ranks/other?workspace_id=ws_best')
+  expect(other.body.data.best).toEqual([])
+  const next = (await world.get('/api/batch/ranks/summit?workspace_id=ws_best&limit=1')).body.data.next_cursor
+  const later = await world.get(`/api/batch/ranks/summit?workspace_id=ws_best&limit=1&cursor=${next}`)
+  expect(later.body.data).not.toHaveProperty('best')
+})

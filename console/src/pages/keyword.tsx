@@ -55,6 +55,8 @@ const colors = ['indigo.5', 'teal.6', 'orange.6', 'grape.5']
 
 function Ranks({ keyword, workspace }: Props) {
   const say = useSay()
+  const number = useNumber()
+  const time = useTime()
   const query = useQuery({
     queryKey: ['ranks', workspace, keyword],
     queryFn: async () => {
@@ -81,7 +83,7 @@ function Ranks({ keyword, workspace }: Props) {
       <Loaded query={query}>
         {(found) => {
           if (!found || found.ranks.length === 0) return <Empty title={say('noRanks')} />
-          const nameOf = (rank: (typeof found.ranks)[number]) =>
+          const nameOf = (rank: { engine: string; device: string; location: string }) =>
             `${rank.engine} ${rank.device} ${rank.location}`
           const names = [...new Set(found.ranks.map(nameOf))]
           const days = [...new Set(found.ranks.map(({ day }) => day))].sort()
@@ -95,13 +97,24 @@ function Ranks({ keyword, workspace }: Props) {
             return row
           })
           return (
-            <Suspense fallback={<Skeleton h={260} />}>
-              <RankChart
-                label={`${say('rankHistory')}: ${keyword}`}
-                data={data}
-                series={names.map((name, at) => ({ name, color: colors[at % colors.length]! }))}
-              />
-            </Suspense>
+            <>
+              <Suspense fallback={<Skeleton h={260} />}>
+                <RankChart
+                  label={`${say('rankHistory')}: ${keyword}`}
+                  data={data}
+                  series={names.map((name, at) => ({ name, color: colors[at % colors.length]! }))}
+                />
+              </Suspense>
+              {found.best?.map((best) => (
+                <Text key={nameOf(best)} size="xs" c="dimmed">
+                  {say('bestEver', {
+                    series: nameOf(best),
+                    n: number(best.mean_position ?? best.position),
+                    day: time(`${best.day}T00:00:00`, 'day'),
+                  })}
+                </Text>
+              ))}
+            </>
           )
         }}
       </Loaded>

@@ -255,6 +255,7 @@ const words = {
   fall: ['Fall', '하락'],
   movedBy: ['Moved most by', '주요 요인'],
   range: ['Range', '범위'],
+  bestEver: ['Best ever: {series} {n} ({day})', '역대 최고: {series} {n}위 ({day})'],
   average12: ['12-month average {n}', '12개월 평균 {n}'],
   notInDepth: ['not found', '순위권 밖'],
   // Training

@@ -20,7 +20,7 @@ import {
  * trackers and checks are a queue that all workers claim from in one order, which takes locks that no two machines share.
  */
 export const groups = [
-  { by: 'workspace_id', tables: ['keyword', 'rank', 'prediction'], shards: 16 },
+  { by: 'workspace_id', tables: ['keyword', 'rank', 'dropped_best_rank', 'prediction'], shards: 16 },
   // A write of volumes reaches every shard, each over a connection of its own: fewer are faster.
   { by: 'key', tables: ['volume_observation', 'monthly_volume', 'dirty_month'], shards: 8 },
 ] as const

@@ -6,11 +6,19 @@ import { foreignCursor } from '../cursor.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { refuse } from '../refusals.ts'
+import { type BestRank, listBestRanks } from './best-rank-rows.ts'
 import { horizonOf, isSeriesName } from './rank.ts'
 import { listRanks, type RankPlace, type StoredRank } from './rank-rows.ts'
 
 export type RankQuery = PageRequest & { from?: string; to?: string }
-export type RankHistory = { keyword: string; from: Day; to: Day; page: Page<StoredRank> }
+export type RankHistory = {
+  keyword: string
+  from: Day
+  to: Day
+  page: Page<StoredRank>
+  /** Told with the first page: the pages after it would tell the same. */
+  best: BestRank[] | undefined
+}
 
 const usualSpanDays = 365
 
@@ -29,9 +37,12 @@ export async function lookUpRanks(
   const keywordId = (await findKeywordIds(app.pool, workspaceId, [key])).get(key)
   if (keywordId === undefined) throw refuse('keyword_not_found')
 
-  const rows = await listRanks(app.pool, workspaceId, keywordId, { from, to, after, limit: limit + 1 })
+  const [rows, best] = await Promise.all([
+    listRanks(app.pool, workspaceId, keywordId, { from, to, after, limit: limit + 1 }),
+    after === undefined ? listBestRanks(app.pool, workspaceId, keywordId) : undefined,
+  ])
   const page = pageOf(rows, limit, ({ day, engine, device, location }) => [day, engine, device, location])
-  return { keyword: display, from, to, page }
+  return { keyword: display, from, to, page, best }
 }
 
 function spanOf(query: RankQuery, now: Date): { from: Day; to: Day } {

@@ -46,6 +46,19 @@ const History = Type.Object({
       checked_at: Type.String(),
     }),
   ),
+  best: Type.Optional(
+    Type.Array(
+      Type.Object({
+        engine: Type.String(),
+        device: Type.String(),
+        location: Type.String(),
+        position: Type.Integer(),
+        mean_position: nullable(Type.Number()),
+        day: Day,
+      }),
+      { description: 'On the first page: the best place ever of each series, and when it was first there' },
+    ),
+  ),
   next_cursor: nullable(Type.String()),
 })
 
@@ -104,7 +117,7 @@ export function rankRoutes(http: Http, app: BatchApp): void {
     },
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
-      const { keyword, from, to, page } = await lookUpRanks(
+      const { keyword, from, to, page, best } = await lookUpRanks(
         reading(app, request),
         workspaceId,
         request.params.keyword,
@@ -127,6 +140,16 @@ export function rankRoutes(http: Http, app: BatchApp): void {
           reason: rank.reason,
           checked_at: renderInstant(rank.checkedAt, app.timeZone),
         })),
+        ...(best && {
+          best: best.map(({ engine, device, location, position, meanPosition, day }) => ({
+            engine,
+            device,
+            location,
+            position,
+            mean_position: meanPosition,
+            day,
+          })),
+        }),
         next_cursor: page.nextCursor,
       })
     },

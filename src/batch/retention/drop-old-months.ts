@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BatchApp } from '../app.ts'
 import type { MonthlyHistory } from '../month-rows.ts'
+import { keepBestRanks } from '../ranks/best-rank-rows.ts'
 import { aggregateVolumes } from '../volumes/aggregate-volumes.ts'
 import { archiveMonth } from './archive.ts'
 import {
@@ -11,6 +12,7 @@ import {
   listLeaving,
   listMonthsBefore,
   periodOf,
+  quoted,
   type StoredMonth,
 } from './month-rows.ts'
 import { rankArchive } from './rank-archive.ts'
@@ -75,7 +77,11 @@ export async function dropOldMonths(
       rows: archive?.rows ?? null,
     })
   }
-  for (const month of leaving) await finish(month)
+  for (const month of leaving) {
+    // An earlier release may have taken it out, which kept nothing of it.
+    if (month.history === 'rank') await keepBestRanks(app.pool, quoted(month.table))
+    await finish(month)
+  }
   for (const month of months) {
     const table = await detach(app, month, progress)
     await finish({ history: month.history, table })

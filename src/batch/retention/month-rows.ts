@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
 import type { MonthlyHistory } from '../month-rows.ts'
+import { keepBestRanks } from '../ranks/best-rank-rows.ts'
 import { hasDirtyMonthsBefore, moveKeptFrom } from '../volumes/horizon-rows.ts'
 
 /** A table of batch that holds one month of a history, or one year where little is stored. */
@@ -59,6 +60,7 @@ export async function detachMonth(
       await client.query('rollback')
       return undefined
     }
+    if (history === 'rank') await keepBest(client, table)
     await client.query(`alter table batch.${history} detach partition batch.${quoted(table)}`)
     await client.query(`alter table batch.${quoted(table)} rename to ${quoted(leaving)}`)
     await client.query('commit')
@@ -81,6 +83,20 @@ async function closeVolumes(client: pg.PoolClient, to: Day): Promise<boolean> {
   if (await hasDirtyMonthsBefore(client, to)) return false
   await moveKeptFrom(client, to)
   return true
+}
+
+/**
+ * Keeps what a month of ranks tells about the best places, as it stands when the month goes: nobody corrects a rank of it
+ * meanwhile, and everybody reads on. A large month takes its time, so whoever keeps us from detaching it is met before.
+ */
+async function keepBest(client: pg.PoolClient, table: string): Promise<void> {
+  await client.query('set local statement_timeout = 0')
+  await client.query(`set local citus.multi_shard_modify_mode = 'sequential'`)
+  await client.query('savepoint trying')
+  await client.query('lock table batch.rank in access exclusive mode')
+  await client.query('rollback to savepoint trying')
+  await client.query(`lock table batch.${quoted(table)} in share mode`)
+  await keepBestRanks(client, quoted(table))
 }
 
 export type LeavingMonth = {

@@ -97,6 +97,7 @@ export function shareParts(document: Json, examples: Readonly<Record<string, Exa
     showExample(operation, examples[String(operation['operationId'])], shown)
     tellErrors(operation, errors as RouteErrors, responses)
   }
+  shareAnswers(operations, responses)
   shareSchema({ ...ErrorBody, title: 'Error' }, schemas)
   const shared = Object.fromEntries(
     [...parameters].map(([text, name]) => [name, withoutDefault(JSON.parse(text))]),
@@ -193,6 +194,25 @@ function showExample(operation: Json, example: Example | undefined, shown: Map<s
   const body = (operation['requestBody'] as { content?: Record<string, Json> } | undefined)?.content
   const sent = body?.['application/json']
   if (sent && example?.body !== undefined) sent['example'] = example.body
+}
+
+/** Answers with one named schema that several operations give under one status. */
+function shareAnswers(operations: readonly Json[], responses: Map<string, Json>): void {
+  const uses = new Map<string, { told: Json; status: string }[]>()
+  for (const { responses: told } of operations as { responses: Record<string, Json> }[]) {
+    for (const [status, response] of Object.entries(told)) {
+      if ('$ref' in response) continue
+      const text = JSON.stringify(response)
+      uses.set(text, [...(uses.get(text) ?? []), { told, status }])
+    }
+  }
+  for (const [text, users] of uses) {
+    const name = /#\/components\/schemas\/(\w+)Answer"/.exec(text)?.[1]
+    const shared = `${name}.${users[0]!.status}`
+    if (name === undefined || users.length === 1 || responses.has(shared)) continue
+    responses.set(shared, JSON.parse(text))
+    for (const { told, status } of users) told[status] = { $ref: `#/components/responses/${shared}` }
+  }
 }
 
 const done: Readonly<Record<string, string>> = {

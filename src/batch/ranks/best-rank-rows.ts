@@ -1,0 +1,82 @@
+import type pg from 'pg'
+import type { Day } from '../../platform/time.ts'
+
+/** The best place that a series ever had, and the first day on which it stood there. */
+export type BestRank = {
+  readonly engine: string
+  readonly device: string
+  readonly location: string
+  readonly position: number
+  /** Where places are means over many searches: the best of them. */
+  readonly meanPosition: number | null
+  readonly day: Day
+}
+
+// A mean of 1.6 is better than one of 2.4, though both are rounded to 2.
+const place = 'coalesce(mean_position, position)'
+
+/** The best place of each of a keyword's series: in what is stored, or in the months that were dropped. */
+export async function listBestRanks(
+  pool: pg.Pool,
+  workspaceId: string,
+  keywordId: bigint,
+): Promise<BestRank[]> {
+  const values = [workspaceId, keywordId]
+  const [stored, dropped] = await Promise.all([
+    pool.query<BestRank>({
+      name: 'list-best-ranks',
+      text: `
+        select distinct on (engine, device, location)
+               engine, device, location, position, mean_position as "meanPosition", day
+        from batch.rank
+        where workspace_id = $1 and keyword_id = $2 and status = 'ranked'
+        order by engine, device, location, ${place}, day`,
+      values,
+    }),
+    pool.query<BestRank>({
+      name: 'list-dropped-best-ranks',
+      text: `
+        select engine, device, location, position, mean_position as "meanPosition", day
+        from batch.dropped_best_rank
+        where workspace_id = $1 and keyword_id = $2`,
+      values,
+    }),
+  ])
+  return bestOfEach([...stored.rows, ...dropped.rows])
+}
+
+function bestOfEach(ranks: readonly BestRank[]): BestRank[] {
+  const best = new Map<string, BestRank>()
+  for (const rank of ranks) {
+    const name = seriesOf(rank)
+    const known = best.get(name)
+    if (!known || isBetter(rank, known)) best.set(name, rank)
+  }
+  return [...best.values()].sort((a, b) => (seriesOf(a) < seriesOf(b) ? -1 : 1))
+}
+
+// No name of a series has a space in it.
+const seriesOf = ({ engine, device, location }: BestRank) => `${engine} ${device} ${location}`
+
+/** A better place, or the same one on an earlier day. */
+function isBetter(a: BestRank, b: BestRank): boolean {
+  const [placeOfA, placeOfB] = [a.meanPosition ?? a.position, b.meanPosition ?? b.position]
+  return placeOfA < placeOfB || (placeOfA === placeOfB && a.day < b.day)
+}
+
+/** Keeps the best places of a month that is about to go. Its table is named in quotes; doing it twice changes nothing. */
+export async function keepBestRanks(client: pg.Pool | pg.PoolClient, table: string): Promise<void> {
+  await client.query(
+    `insert into batch.dropped_best_rank as b
+       (workspace_id, keyword_id, engine, device, location, position, mean_position, day)
+     select distinct on (workspace_id, keyword_id, engine, device, location)
+            workspace_id, keyword_id, engine, device, location, position, mean_position, day
+     from batch.${table}
+     where status = 'ranked'
+     order by workspace_id, keyword_id, engine, device, location, ${place}, day
+     on conflict (workspace_id, keyword_id, engine, device, location) do update
+       set position = excluded.position, mean_position = excluded.mean_position, day = excluded.day
+       where (coalesce(excluded.mean_position, excluded.position), excluded.day)
+           < (coalesce(b.mean_position, b.position), b.day)`,
+  )
+}
