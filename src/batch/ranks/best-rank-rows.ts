@@ -25,12 +25,15 @@ export async function listBestRanks(
   const [stored, dropped] = await Promise.all([
     pool.query<BestRank>({
       name: 'list-best-ranks',
+      // The least of lists that begin with the place, then the day: years of ranks are gone through once, and not sorted.
       text: `
-        select distinct on (engine, device, location)
-               engine, device, location, position, mean_position as "meanPosition", day
-        from batch.rank
-        where workspace_id = $1 and keyword_id = $2 and status = 'ranked'
-        order by engine, device, location, ${place}, day`,
+        select engine, device, location, best[3]::int as position,
+               case when best[4] = 1 then best[1] end as "meanPosition", date '2000-01-01' + best[2]::int as day
+        from (select engine, device, location,
+                     min(array[${place}, day - date '2000-01-01', position, num_nonnulls(mean_position)]::real[]) as best
+              from batch.rank
+              where workspace_id = $1 and keyword_id = $2 and status = 'ranked'
+              group by engine, device, location) b`,
       values,
     }),
     pool.query<BestRank>({
