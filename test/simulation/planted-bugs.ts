@@ -590,7 +590,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a broken row is tried again in every round',
-    file: 'src/billing/sweep-failures.ts',
+    file: 'src/billing/sweep-failure-rows.ts',
     from: 'where sweep = ${sweep} and next_try_at <= statement_timestamp()\n    order by',
     to: 'where sweep = ${sweep}\n    order by',
     story: 'test/billing/broken-rows.test.ts',

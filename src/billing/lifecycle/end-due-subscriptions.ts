@@ -3,7 +3,8 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
-import { type Batched, limitOf, wanted, workBatch, workFailed } from '../sweep-failures.ts'
+import { limitOf, wanted } from '../sweep-failure-rows.ts'
+import { type Batched, workBatch, workFailed } from '../sweep-failures.ts'
 
 const batch = 100
 

@@ -12,7 +12,8 @@ import {
   subscriptionColumns,
   toSubscription,
 } from '../subscriptions/subscription-rows.ts'
-import { type Batched, limitOf, type Which, wanted, workBatch, workFailed } from '../sweep-failures.ts'
+import { limitOf, type Which, wanted } from '../sweep-failure-rows.ts'
+import { type Batched, workBatch, workFailed } from '../sweep-failures.ts'
 
 /** Opens and charges every period that has begun; the end of a trial with a card is one. Says how many were opened. */
 export async function renewDueSubscriptions(app: BillingApp): Promise<number> {
