@@ -213,8 +213,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a replaced card stays in use',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: '.set({ payment_method_id: methodId })',
-    to: '.set({ payment_method_id: subscription.methodId })',
+    from: 'await setPaymentMethod(tx, subscription.subscriptionId, methodId)\n',
+    to: 'await setPaymentMethod(tx, subscription.subscriptionId, subscription.methodId!)\n',
   },
   {
     name: 'a card of a dead request is forgotten',
@@ -382,9 +382,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a new card revives held months',
-    file: 'src/billing/invoices/invoice-rows.ts',
-    from: "    .where('due_at', 'is not', null)\n",
-    to: '',
+    file: 'src/billing/invoices/dunning-rows.ts',
+    from: "    .where('status', '=', 'open')\n    .where('due_at', 'is not', null)\n",
+    to: "    .where('status', '=', 'open')\n",
   },
   {
     name: 'a trial converts at the present price of its plan',

@@ -1,6 +1,6 @@
 import type { BillingTx } from '../app.ts'
 import type { NewEvent } from '../events/event-rows.ts'
-import { reviveRetries } from '../invoices/invoice-rows.ts'
+import { reviveRetries } from '../invoices/dunning-rows.ts'
 import { type KeptMethod, retireMethods } from '../payments/payment-method-rows.ts'
 import type { Card } from '../providers/port.ts'
 import { type SubscriptionStatus, statusAfterPaid } from '../subscriptions/subscription.ts'

@@ -1,7 +1,7 @@
 import type { BillingApp } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { nextDunning } from '../invoices/dunning.ts'
-import { noteFirstFailure } from '../invoices/invoice-rows.ts'
+import { noteFirstFailure } from '../invoices/dunning-rows.ts'
 import { raiseContradiction } from '../payments/contradiction.ts'
 import { lookupAgainAfterMs, nextCheck } from '../payments/doubt.ts'
 import { insertNextAction } from '../payments/next-action-rows.ts'

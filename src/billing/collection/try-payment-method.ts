@@ -2,6 +2,7 @@ import type { Finished } from '../../platform/idempotency.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { findOldestFailed } from '../invoices/dunning-rows.ts'
 import { keepBusy } from '../keep-busy.ts'
 import { chargeOrLook, readyMethod } from '../payments/charge-payment.ts'
 import type { Attempt } from '../payments/payment.ts'
@@ -12,13 +13,14 @@ import {
   keepMethod,
   leaseLostMethods,
   retireMethods,
+  setMethodLookup,
   type StoredMethod,
 } from '../payments/payment-method-rows.ts'
-import { isInDoubt, realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { findOpenPayment, sendingLeaseMs } from '../payments/payment-rows.ts'
 import { findPlan, type Plan } from '../plans/plan-rows.ts'
 import type { Card } from '../providers/port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import { getSubscription, lockSubscription, termsOf } from '../subscriptions/subscription-rows.ts'
+import { getSubscription, lockSubscription, setPaymentMethod } from '../subscriptions/subscription-rows.ts'
 import { workIsolated } from '../sweep-failures.ts'
 import { chargeRefusal } from './charge-refusal.ts'
 import { openAttempt } from './open-attempt.ts'
@@ -50,7 +52,7 @@ export async function resumePaymentMethods(app: BillingApp): Promise<number> {
 async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
   const method = await findMethod(app.db, methodId)
   if (method?.state !== 'pending') return
-  const underWay = await findOpenAttempt(app, methodId)
+  const underWay = await findOpenPayment(app.db, methodId)
   if (underWay) return resolveOpenPayment(app, underWay)
 
   const checked = await checkMethod(app, method)
@@ -129,11 +131,7 @@ async function convertTrial(
   now: Date,
 ): Promise<void> {
   const plan = planId !== null && planId !== subscription.planId ? await findPlan(tx, planId) : undefined
-  await tx
-    .updateTable('billing.subscription')
-    .set({ payment_method_id: methodId, ...(plan && termsOf(plan)) })
-    .where('id', '=', subscription.subscriptionId)
-    .execute()
+  await setPaymentMethod(tx, subscription.subscriptionId, methodId, plan)
   await keepMethod(tx, methodId)
   await noteChange(tx, subscription, now, plan)
 }
@@ -144,11 +142,7 @@ async function replaceMethod(
   methodId: string,
   now: Date,
 ): Promise<void> {
-  await tx
-    .updateTable('billing.subscription')
-    .set({ payment_method_id: methodId })
-    .where('id', '=', subscription.subscriptionId)
-    .execute()
+  await setPaymentMethod(tx, subscription.subscriptionId, methodId)
   await keepMethod(tx, methodId)
   if (subscription.methodId !== null) await retireMethods(tx, [subscription.methodId], now)
   await noteChange(tx, subscription, now)
@@ -179,45 +173,18 @@ async function chargeOwed(
   method: StoredMethod,
   now: Date,
 ): Promise<Attempt | undefined> {
-  const owed = await tx
-    .selectFrom('billing.invoice as i')
-    .select(['i.id', isInDoubt('i.id').as('in_doubt')])
-    .where('i.subscription_id', '=', method.subscriptionId)
-    .where('i.status', '=', 'open')
-    .where('i.first_failed_at', 'is not', null)
-    .orderBy('i.id')
-    .limit(1)
-    .executeTakeFirst()
-  if (!owed || owed.in_doubt) {
-    await setLook(tx, method.methodId, retryDoubtMs)
+  const owed = await findOldestFailed(tx, method.subscriptionId)
+  if (!owed || owed.inDoubt) {
+    await setMethodLookup(tx, method.methodId, retryDoubtMs)
     return undefined
   }
-  await setLook(tx, method.methodId, null)
-  return openAttempt(tx, now, owed.id, method, sendingLeaseMs(app.terms))
+  await setMethodLookup(tx, method.methodId, null)
+  return openAttempt(tx, now, owed.invoiceId, method, sendingLeaseMs(app.terms))
 }
 
 // The end of the doubt wakes the card; this is for the case that nobody does.
 const retryDoubtMs = 60_000
 
-/** When the sweep goes on with a pending card; null once an attempt carries it. */
-async function setLook(tx: BillingTx, methodId: string, afterMs: number | null): Promise<void> {
-  await tx
-    .updateTable('billing.payment_method')
-    .set({ next_lookup_at: afterMs === null ? null : realTimeIn(afterMs) })
-    .where('id', '=', methodId)
-    .execute()
-}
-
 async function drop(app: BillingApp, methodId: string, code: string): Promise<void> {
   await app.db.transaction().execute((tx) => dropMethod(tx, methodId, code, app.clock()))
-}
-
-async function findOpenAttempt(app: BillingApp, methodId: string): Promise<string | undefined> {
-  const found = await app.db
-    .selectFrom('billing.payment')
-    .select('id')
-    .where('payment_method_id', '=', methodId)
-    .where('status', 'in', ['sending', 'unknown'])
-    .executeTakeFirst()
-  return found?.id
 }

@@ -5,7 +5,6 @@ import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
 import { type KeptAction, listNextActions } from '../payments/next-action-rows.ts'
 import type { Seller } from '../seller.ts'
-import type { DunningStep } from './dunning.ts'
 import {
   type Invoice,
   type InvoicePayment,
@@ -298,31 +297,6 @@ export async function listOwed(tx: BillingTx, subscriptionId: string): Promise<{
   return rows.map(({ id }) => ({ invoiceId: id }))
 }
 
-/** Sets what dunning does next about an invoice, and remembers the first failure. */
-export async function scheduleDunning(
-  tx: BillingTx,
-  invoiceId: string,
-  firstFailedAt: Date,
-  step: DunningStep,
-): Promise<void> {
-  await tx
-    .updateTable('billing.invoice')
-    .set({ first_failed_at: firstFailedAt, dunning: step.how, due_at: step.at })
-    .where('id', '=', invoiceId)
-    .where('status', '=', 'open')
-    .execute()
-}
-
-/** A try that waits for its customer counts as a failure: dunning counts its days from it. */
-export async function noteFirstFailure(tx: BillingTx, invoiceId: string, at: Date): Promise<void> {
-  await tx
-    .updateTable('billing.invoice')
-    .set({ first_failed_at: at, dunning: 'retry' })
-    .where('id', '=', invoiceId)
-    .where('status', '=', 'open')
-    .execute()
-}
-
 /** Brings an invoice's totals in line with what has gone back of its payment. */
 export async function setRefunded(tx: BillingTx, invoiceId: string, refunded: bigint): Promise<void> {
   const { amount_paid } = await tx
@@ -335,16 +309,5 @@ export async function setRefunded(tx: BillingTx, invoiceId: string, refunded: bi
     .updateTable('billing.invoice')
     .set({ amount_refunded: refunded, status: statusAfterRefunds(amount_paid, refunded) })
     .where('id', '=', invoiceId)
-    .execute()
-}
-
-/** What else is owed was given up with the old card; the new one has not been tried. */
-export async function reviveRetries(tx: BillingTx, subscriptionId: string, now: Date): Promise<void> {
-  await tx
-    .updateTable('billing.invoice')
-    .set({ dunning: 'retry', due_at: now })
-    .where('subscription_id', '=', subscriptionId)
-    .where('status', '=', 'open')
-    .where('due_at', 'is not', null)
     .execute()
 }

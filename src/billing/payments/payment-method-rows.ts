@@ -222,6 +222,19 @@ export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: nu
   return found.rows.map(({ id }) => id)
 }
 
+/** When the sweep goes on with a pending payment method; null once an attempt carries it. */
+export async function setMethodLookup(
+  tx: BillingTx,
+  methodId: string,
+  afterMs: number | null,
+): Promise<void> {
+  await tx
+    .updateTable('billing.payment_method')
+    .set({ next_lookup_at: afterMs === null ? null : realTimeIn(afterMs) })
+    .where('id', '=', methodId)
+    .execute()
+}
+
 /** Payment methods that waited for the end of a doubt need not wait any longer. */
 export async function wakePendingMethods(tx: BillingTx, subscriptionIds: readonly string[]): Promise<void> {
   if (subscriptionIds.length === 0) return

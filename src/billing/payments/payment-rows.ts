@@ -134,6 +134,17 @@ function toAttempt(row: AttemptRow): Attempt {
   }
 }
 
+/** The charge of a payment method that is on its way, or has no clear answer yet. */
+export async function findOpenPayment(db: BillingDb, methodId: string): Promise<string | undefined> {
+  const found = await db
+    .selectFrom('billing.payment')
+    .select('id')
+    .where('payment_method_id', '=', methodId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .executeTakeFirst()
+  return found?.id
+}
+
 /** Says, before anything leaves us, that it may have. False: somebody else settled it meanwhile. */
 export async function markSent(db: BillingDb, paymentId: string, now: Date): Promise<boolean> {
   const marked = await db

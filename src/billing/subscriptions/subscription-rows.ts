@@ -41,7 +41,7 @@ export async function insertSubscription(
 }
 
 /** The plan's terms as a subscription carries them. */
-export function termsOf(plan: Plan) {
+function termsOf(plan: Plan) {
   return {
     plan_id: plan.planId,
     description: plan.name,
@@ -141,6 +141,20 @@ export async function setSubscriptionStatus(
   status: SubscriptionStatus,
 ): Promise<void> {
   await tx.updateTable('billing.subscription').set({ status }).where('id', '=', subscriptionId).execute()
+}
+
+/** It is charged from here on; where a plan is given, by that plan's terms. */
+export async function setPaymentMethod(
+  tx: BillingTx,
+  subscriptionId: string,
+  methodId: string,
+  plan?: Plan,
+): Promise<void> {
+  await tx
+    .updateTable('billing.subscription')
+    .set({ payment_method_id: methodId, ...(plan && termsOf(plan)) })
+    .where('id', '=', subscriptionId)
+    .execute()
 }
 
 /** Newest first. */

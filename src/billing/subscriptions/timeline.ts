@@ -1,6 +1,7 @@
 import type { BillingDb } from '../app.ts'
 import { listAuditOf } from '../audit/audit-rows.ts'
 import { listEventsOf } from '../events/event-rows.ts'
+import { listDunning } from '../invoices/dunning-rows.ts'
 import type { Subscription } from './subscription.ts'
 
 export type Fact = {
@@ -47,16 +48,8 @@ function nextOf(subscription: Subscription): { at: Date; what: string }[] {
 }
 
 async function listUnpaid(db: BillingDb, subscriptionId: string): Promise<{ at: Date; what: string }[]> {
-  const rows = await db
-    .selectFrom('billing.invoice')
-    .select(['due_at', 'dunning'])
-    .where('subscription_id', '=', subscriptionId)
-    .where('due_at', 'is not', null)
-    .orderBy('due_at')
-    .limit(most)
-    .execute()
-  return rows.map(({ due_at, dunning }) => ({
-    at: due_at!,
-    what: dunning === 'retry' ? 'retry.charge' : 'subscription.canceled',
+  return (await listDunning(db, subscriptionId, most)).map(({ how, at }) => ({
+    at,
+    what: how === 'retry' ? 'retry.charge' : 'subscription.canceled',
   }))
 }
