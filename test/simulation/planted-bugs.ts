@@ -164,7 +164,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a resumed subscription still ends',
-    file: 'src/billing/lifecycle/resume-subscription.ts',
+    file: 'src/billing/subscriptions/cancellation-rows.ts',
     from: '.set({ status: statusAfterResume(subscription), cancel_at: null, cancel_code: null, cancel_note: null })',
     to: '.set({ cancel_code: null, cancel_note: null })',
   },
@@ -619,8 +619,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a comparison of one day reads every day before it',
     file: 'src/billing/reconciliation/reconcile-payments.ts',
-    from: "let after = lowestId('pay_', from)",
-    to: "let after = ''",
+    from: "const after = lowestId('pay_', from)",
+    to: "const after = ''",
     story: 'test/billing/bounded-reads.test.ts',
   },
   {
@@ -702,15 +702,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a restored database forgets who was erased',
     file: 'src/billing/reconciliation/apply-history.ts',
-    from: 'await eraseTraces(tx, accountId, new Date(line.at))',
+    from: 'await eraseTraces(tx, accountId, at)',
     to: '',
     story: 'test/billing/restore.test.ts',
   },
   {
     name: 'a restored database forgets which tokens were revoked',
-    file: 'src/billing/reconciliation/apply-history.ts',
-    from: 'where id = ${line.token} and revoked_at is null',
-    to: 'where id = ${line.token} and revoked_at is not null',
+    file: 'src/billing/reconciliation/history-rows.ts',
+    from: 'where id = ${tokenId} and revoked_at is null',
+    to: 'where id = ${tokenId} and revoked_at is not null',
     story: 'test/billing/restore.test.ts',
   },
   {

@@ -121,6 +121,17 @@ export async function putContact(
     .execute()
 }
 
+/** Locks the account against subscriptions that would begin meanwhile. False: there is none. */
+export async function lockAccount(tx: BillingTx, accountId: string): Promise<boolean> {
+  const found = await tx
+    .selectFrom('billing.account')
+    .select('id')
+    .where('id', '=', accountId)
+    .forUpdate()
+    .executeTakeFirst()
+  return found !== undefined
+}
+
 /** Forgets the person. The account's money and its trial stay. */
 export async function eraseContact(tx: BillingTx, accountId: string, now: Date): Promise<void> {
   await tx.deleteFrom('billing.account_contact').where('account_id', '=', accountId).execute()

@@ -13,8 +13,8 @@ import {
   keepMethod,
   leaseLostMethods,
   retireMethods,
-  setMethodLookup,
   type StoredMethod,
+  setMethodLookup,
 } from '../payments/payment-method-rows.ts'
 import { findOpenPayment, sendingLeaseMs } from '../payments/payment-rows.ts'
 import { findPlan, type Plan } from '../plans/plan-rows.ts'

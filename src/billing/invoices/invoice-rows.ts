@@ -297,6 +297,19 @@ export async function listOwed(tx: BillingTx, subscriptionId: string): Promise<{
   return rows.map(({ id }) => ({ invoiceId: id }))
 }
 
+/** Charges without a clear answer of a subscription's invoices that are no longer owed. */
+export async function listInDoubtOfVoid(db: BillingDb, subscriptionId: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('billing.payment as p')
+    .innerJoin('billing.invoice as i', 'i.id', 'p.invoice_id')
+    .select('p.id')
+    .where('i.subscription_id', '=', subscriptionId)
+    .where('i.status', '=', 'void')
+    .where('p.status', 'in', ['sending', 'unknown'])
+    .execute()
+  return rows.map(({ id }) => id)
+}
+
 /** Brings an invoice's totals in line with what has gone back of its payment. */
 export async function setRefunded(tx: BillingTx, invoiceId: string, refunded: bigint): Promise<void> {
   const { amount_paid } = await tx

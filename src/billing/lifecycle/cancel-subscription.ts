@@ -3,9 +3,10 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { insertEvents } from '../events/event-rows.ts'
-import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
+import { closeInvoice, listInDoubtOfVoid, listOwed } from '../invoices/invoice-rows.ts'
 import { aboutSubscription, type MoneyRequest, type SubscriptionIntent } from '../money-request.ts'
 import { refuse } from '../refusals.ts'
+import { noteCancellation } from '../subscriptions/cancellation-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { cancelVerdict, type Subscription } from '../subscriptions/subscription.ts'
 import { getSubscription, lockSubscription } from '../subscriptions/subscription-rows.ts'
@@ -41,15 +42,11 @@ async function beginCancel(app: BillingApp, tx: BillingTx, request: CancelReques
 
   const action = 'subscription.cancel'
   await insertAudit(tx, { at: now, actor: request.actor, action, accountId, target: subscriptionId })
-  await tx
-    .updateTable('billing.subscription')
-    .set({
-      cancel_code: 'requested',
-      cancel_note: request.note,
-      ...(verdict.kind === 'later' && { status: 'canceling' as const, cancel_at: verdict.cancelAt }),
-    })
-    .where('id', '=', subscriptionId)
-    .execute()
+  await noteCancellation(tx, subscriptionId, {
+    code: 'requested',
+    note: request.note,
+    ...(verdict.kind === 'later' && { cancelAt: verdict.cancelAt }),
+  })
   if (verdict.kind === 'at_once') {
     await voidOwed(tx, subscription, now)
     await endSubscription(tx, subscriptionId, { code: 'requested', at: now, now })
@@ -80,17 +77,10 @@ async function voidOwed(tx: BillingTx, subscription: Subscription, now: Date): P
 
 /** Looks once for charges that were in doubt, so that money found is on its way back before the caller is answered. */
 async function finishCancel(app: BillingApp, subscriptionId: string): Promise<Subscription> {
-  const inDoubt = await app.db
-    .selectFrom('billing.payment as p')
-    .innerJoin('billing.invoice as i', 'i.id', 'p.invoice_id')
-    .select('p.id')
-    .where('i.subscription_id', '=', subscriptionId)
-    .where('i.status', '=', 'void')
-    .where('p.status', 'in', ['sending', 'unknown'])
-    .execute()
+  const inDoubt = await listInDoubtOfVoid(app.db, subscriptionId)
   if (inDoubt.length > 0) {
     await answerWithin(app.terms.answerWithinMs, () =>
-      Promise.all(inDoubt.map(({ id }) => resolveOpenPayment(app, id))),
+      Promise.all(inDoubt.map((paymentId) => resolveOpenPayment(app, paymentId))),
     )
   }
   return getSubscription(app.db, subscriptionId)

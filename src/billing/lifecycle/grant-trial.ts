@@ -9,6 +9,7 @@ import { refuse } from '../refusals.ts'
 import { trialEnd } from '../subscriptions/period.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { getSubscription, insertSubscription } from '../subscriptions/subscription-rows.ts'
+import { insertTrialGrant } from '../subscriptions/trial-grant-rows.ts'
 
 export type TrialRequest = { readonly accountId: string; readonly planId: string; readonly actor: Actor }
 
@@ -31,12 +32,7 @@ async function grant(app: BillingApp, tx: BillingTx, request: TrialRequest): Pro
   const now = app.clock()
   const { accountId, planId } = request
   const subscriptionId = newId('sub_', now)
-  const granted = await tx
-    .insertInto('billing.trial_grant')
-    .values({ account_id: accountId, subscription_id: subscriptionId, plan_id: planId, granted_at: now })
-    .onConflict((conflict) => conflict.doNothing())
-    .returning('account_id')
-    .executeTakeFirst()
+  const granted = await insertTrialGrant(tx, { accountId, subscriptionId, planId, grantedAt: now })
   if (!granted) throw refuse('trial_already_used')
 
   const plan = await findPlan(tx, planId)

@@ -3,7 +3,8 @@ import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { aboutSubscription, type MoneyRequest, type SubscriptionIntent } from '../money-request.ts'
 import { refuse } from '../refusals.ts'
-import { type Subscription, statusAfterResume } from '../subscriptions/subscription.ts'
+import { takeBackCancellation } from '../subscriptions/cancellation-rows.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
 import { getSubscription, lockSubscription } from '../subscriptions/subscription-rows.ts'
 
 export type ResumeRequest = {
@@ -30,11 +31,7 @@ async function resume(app: BillingApp, tx: BillingTx, request: ResumeRequest): P
   if (subscription.status !== 'canceling') throw refuse('not_canceling')
 
   const { accountId, subscriptionId } = subscription
-  await tx
-    .updateTable('billing.subscription')
-    .set({ status: statusAfterResume(subscription), cancel_at: null, cancel_code: null, cancel_note: null })
-    .where('id', '=', subscriptionId)
-    .execute()
+  await takeBackCancellation(tx, subscription)
   const action = 'subscription.resume'
   await insertAudit(tx, { at: now, actor: request.actor, action, accountId, target: subscriptionId })
   await insertEvents(tx, now, [{ type: 'subscription.resumed', accountId, subscriptionId }])

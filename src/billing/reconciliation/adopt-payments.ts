@@ -1,4 +1,3 @@
-import { sql } from 'kysely'
 import { raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
@@ -13,12 +12,17 @@ import type { Provider, ProviderPayment } from '../providers/port.ts'
 import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
+import { lockSubscription, setPaymentMethod } from '../subscriptions/subscription-rows.ts'
 import {
-  lockSubscription,
-  type SubscriptionRow,
-  subscriptionColumns,
-  toSubscription,
-} from '../subscriptions/subscription-rows.ts'
+  findOpenInvoice,
+  insertLostMethod,
+  listKnownReferences,
+  listReferences,
+  listWithOpenPeriods,
+  moveToPeriod,
+  noteFailedInvoice,
+  type OpenPeriod,
+} from './adoption-rows.ts'
 import { readBook } from './reconcile-payments.ts'
 
 export type Adoption = {
@@ -82,39 +86,31 @@ async function readForgottenAt(
   forgotten: Map<string, Forgotten>,
 ): Promise<void> {
   for await (const page of readBook(from, to, listPayments)) {
-    const { rows } = await sql<{ reference: string }>`
-      select provider_reference as reference from billing.payment
-      where provider_reference = any (${page.map(({ reference }) => reference)})`.execute(app.db)
-    const known = new Set(rows.map(({ reference }) => reference))
+    const known = await listKnownReferences(
+      app.db,
+      page.map(({ reference }) => reference),
+    )
     for (const payment of page)
       if (!known.has(payment.reference) && payment.status !== 'pending')
         forgotten.set(payment.reference, { ...payment, provider: name })
   }
 }
 
-type Open = { readonly k: number; readonly attempts: number }
-
 /** Every subscription with the periods of it that are open; what is not open takes no payment. */
 async function* listPlaces(
   app: BillingApp,
-): AsyncGenerator<{ subscription: Subscription; open: readonly Open[] }> {
+): AsyncGenerator<{ subscription: Subscription; open: readonly OpenPeriod[] }> {
   for (let after = ''; ; ) {
-    const { rows } = await sql<SubscriptionRow & { open: Open[] }>`
-      select ${subscriptionColumns}, m.brand, m.last4, m.expires, (
-        select coalesce(json_agg(json_build_object('k', p.k, 'attempts', i.attempt_count) order by p.k), '[]')
-        from billing.period p join billing.invoice i on i.id = p.invoice_id
-        where p.subscription_id = s.id and i.status = 'open') as open
-      from billing.subscription s left join billing.payment_method m on m.id = s.payment_method_id
-      where s.id > ${after} order by s.id limit 200`.execute(app.db)
-    if (rows.length === 0) return
-    for (const row of rows) yield { subscription: toSubscription(row), open: row.open }
-    after = rows.at(-1)!.id
+    const page = await listWithOpenPeriods(app.db, after, 200)
+    if (page.length === 0) return
+    yield* page
+    after = page.at(-1)!.subscription.subscriptionId
   }
 }
 
 type Placed = { readonly k: number; readonly n: number; readonly payment: Forgotten }
 
-// More often than dunning and a few new cards try an invoice.
+// More often than dunning and a few new payment methods try an invoice.
 const mostAttempts = 24
 const mostPeriods = 1_000
 
@@ -122,24 +118,19 @@ const mostPeriods = 1_000
 async function findPlaced(
   app: BillingApp,
   subscription: Subscription,
-  open: readonly Open[],
+  open: readonly OpenPeriod[],
   to: Date,
   forgotten: ReadonlyMap<string, Forgotten>,
 ): Promise<Placed[]> {
   const { subscriptionId, anchor, timeZone, interval, lastK } = subscription
-  const ks = open.map(({ k }) => k)
-  const firsts = open.map(({ attempts }) => attempts + 1)
+  const periods = open.map(({ k, attempts }) => ({ k, firstAttempt: attempts + 1 }))
   for (let k = lastK + 1; k <= lastK + mostPeriods; k++) {
     if (period(anchor, timeZone, interval, k).start >= to) break
-    ks.push(k)
-    firsts.push(1)
+    periods.push({ k, firstAttempt: 1 })
   }
-  if (ks.length === 0) return []
-  const { rows } = await sql<{ k: number; n: number; reference: string }>`
-    select g.k, n, billing.charge_reference(${subscriptionId}, g.k, n) as reference
-    from unnest(${ks}::int[], ${firsts}::int[]) as g (k, first), generate_series(g.first, g.first + ${mostAttempts}) as n
-    order by g.k, n`.execute(app.db)
-  return rows.flatMap(({ k, n, reference }) => {
+  if (periods.length === 0) return []
+  const references = await listReferences(app.db, subscriptionId, periods, mostAttempts)
+  return references.flatMap(({ k, n, reference }) => {
     const payment = forgotten.get(reference)
     return payment && isOf(subscription, payment) ? [{ k, n, payment }] : []
   })
@@ -161,7 +152,7 @@ async function adopt(
   return app.db.transaction().execute(async (tx) => {
     const subscription = await lockSubscription(tx, subscriptionId)
     if (!subscription) return false
-    const method = await cardOf(app, tx, subscription, payment.provider)
+    const method = await methodOf(app, tx, subscription, payment.provider)
     for (let next = subscription.lastK + 1; next <= k; next++)
       await openPeriod(app, tx, subscription, next, { held: next < k, at, method })
 
@@ -178,8 +169,8 @@ async function adopt(
   })
 }
 
-/** The card it has; without one, a place for the one that was lost. The payment was made where it was found. */
-async function cardOf(
+/** The payment method it has; without one, a place for the one that was lost. The payment was made where it was found. */
+async function methodOf(
   app: BillingApp,
   tx: BillingTx,
   subscription: Subscription,
@@ -187,21 +178,13 @@ async function cardOf(
 ): Promise<MethodInUse> {
   const { subscriptionId, accountId, methodId } = subscription
   if (methodId !== null) return { methodId, provider, sealed: null, exchanged: true }
-  const made = newId('pm_', app.clock())
-  await sql`
-    insert into billing.payment_method
-      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, failure, created_at)
-    values (${made}, ${accountId}, ${subscriptionId}, ${provider}, 'trial', 'kept', null, true, 'lost_in_restore', ${app.clock()})`.execute(
-    tx,
-  )
-  await tx
-    .updateTable('billing.subscription')
-    .set({ payment_method_id: made })
-    .where('id', '=', subscriptionId)
-    .execute()
+  const now = app.clock()
+  const made = newId('pm_', now)
+  await insertLostMethod(tx, { methodId: made, accountId, subscriptionId, provider }, now)
+  await setPaymentMethod(tx, subscriptionId, made)
   const note =
-    'It was paid for after the backup with a card that is lost. Ask the customer for a card; until then its renewals fail.'
-  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, app.clock())
+    'It was paid for after the backup with a payment method that is lost. Ask the customer for one; until then its renewals fail.'
+  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, now)
   return { methodId: made, provider, sealed: null, exchanged: true }
 }
 
@@ -219,12 +202,7 @@ async function openPeriod(
     await insertEvents(tx, at, [
       { type: 'invoice.held', accountId, subscriptionId, data: { period: k, hold: 'missed' } },
     ])
-  await sql`
-    update billing.subscription
-    set last_k = ${k}, period_start = ${due.period.start}, period_end = ${due.period.end},
-      status = case status when 'trialing' then 'active' else status end,
-      next_billing_at = case when status = 'canceled' then null else ${due.period.end}::timestamptz end
-    where id = ${subscriptionId}`.execute(tx)
+  await moveToPeriod(tx, subscriptionId, k, due.period)
 }
 
 /** The n-th attempt on the period's invoice. Those before it that left no trace at the provider never arrived. */
@@ -239,16 +217,13 @@ async function openAttemptNumber(
     method,
   }: { subscriptionId: string; k: number; n: number; at: Date; method: MethodInUse },
 ): Promise<string | undefined> {
-  const { rows } = await sql<{ invoice_id: string; payment_id: string | null; attempt: number }>`
-    select i.id as invoice_id, p.id as payment_id, i.attempt_count as attempt
-    from billing.period d join billing.invoice i on i.id = d.invoice_id
-    left join billing.payment p on p.invoice_id = i.id and p.status in ('sending', 'unknown')
-    where d.subscription_id = ${subscriptionId} and d.k = ${k} and i.status = 'open'`.execute(tx)
-  if (rows.length === 0) return undefined
-  let { invoice_id: invoiceId, payment_id: paymentId, attempt } = rows[0]!
-  for (; attempt < n; attempt++) {
+  const open = await findOpenInvoice(tx, subscriptionId, k)
+  if (!open) return undefined
+  let { paymentId } = open
+  for (let { attempt } = open; attempt < n; attempt++) {
     if (paymentId !== null) await failInPassing(tx, paymentId, 'never_arrived', at)
-    paymentId = (await openAttempt(tx, at, invoiceId, method, sendingLeaseMs(app.terms)))?.paymentId ?? null
+    paymentId =
+      (await openAttempt(tx, at, open.invoiceId, method, sendingLeaseMs(app.terms)))?.paymentId ?? null
     if (paymentId === null) return undefined
   }
   return paymentId ?? undefined
@@ -257,17 +232,13 @@ async function openAttemptNumber(
 /** A failure that another attempt followed: what came of the invoice, the last one decides. */
 async function failInPassing(tx: BillingTx, paymentId: string, code: string, at: Date): Promise<void> {
   await markFailed(tx, at, paymentId, code)
-  const { rows } = await sql<{ account_id: string; subscription_id: string; invoice_id: string }>`
-    update billing.invoice i set first_failed_at = coalesce(i.first_failed_at, ${at})
-    from billing.payment p where p.id = ${paymentId} and i.id = p.invoice_id
-    returning p.account_id, p.subscription_id, p.invoice_id`.execute(tx)
-  const { account_id, subscription_id, invoice_id } = rows[0]!
+  const { accountId, subscriptionId, invoiceId } = await noteFailedInvoice(tx, paymentId, at)
   await insertEvents(tx, at, [
     {
       type: 'payment.failed',
-      accountId: account_id,
-      subscriptionId: subscription_id,
-      data: { invoice_id, payment_id: paymentId, code },
+      accountId,
+      subscriptionId,
+      data: { invoice_id: invoiceId, payment_id: paymentId, code },
     },
   ])
 }

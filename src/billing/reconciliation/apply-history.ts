@@ -1,12 +1,21 @@
-import { sql } from 'kysely'
 import { raiseAlarm } from '../../platform/alarm.ts'
+import { lockAccount } from '../accounts/account-rows.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
-import type { HistoryLine, HistoryTerms } from '../audit/export-history.ts'
+import type { HistoryLine } from '../audit/export-history.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { stopDunning } from '../invoices/dunning-rows.ts'
 import { eraseTraces } from '../lifecycle/erase-account.ts'
-import { statusAfterResume } from '../subscriptions/subscription.ts'
-import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+import { noteCancellation, takeBackCancellation } from '../subscriptions/cancellation-rows.ts'
+import { lockSubscription, lockSubscriptions } from '../subscriptions/subscription-rows.ts'
+import { insertTrialGrant } from '../subscriptions/trial-grant-rows.ts'
+import {
+  insertApplied,
+  listKnownLines,
+  markMethodLost,
+  replaceTerms,
+  revokeTokenAgain,
+} from './history-rows.ts'
 
 export type AppliedHistory = {
   readonly cancellations: number
@@ -57,12 +66,10 @@ async function listForgotten(app: BillingApp, lines: readonly HistoryLine[]): Pr
   const forgotten: HistoryLine[] = []
   for (let at = 0; at < lines.length; at += 2_000) {
     const some = lines.slice(at, at + 2_000)
-    const keys = some.map(({ key }) => key)
-    const { rows } = await sql<{ key: string }>`
-      select 'event:' || id as key from billing.event
-      where id = any (${keys.filter((key) => key.startsWith('event:')).map((key) => key.slice(6))})
-      union all select line from billing.history_applied where line = any (${keys})`.execute(app.db)
-    const known = new Set(rows.map(({ key }) => key))
+    const known = await listKnownLines(
+      app.db,
+      some.map(({ key }) => key),
+    )
     forgotten.push(...some.filter(({ key }) => !known.has(key)))
   }
   return forgotten
@@ -94,38 +101,28 @@ async function applyTo(app: BillingApp, { subscription, lines }: About, actor: A
       subscription === undefined
         ? await applyAlone(tx, lines[0]!, now, actor)
         : await applyToSubscription(app, tx, subscription, lines, now, actor)
-    await tx
-      .insertInto('billing.history_applied')
-      .values(lines.map(({ key }) => ({ line: key, applied_at: now })))
-      .onConflict((conflict) => conflict.doNothing())
-      .execute()
+    await insertApplied(
+      tx,
+      lines.map(({ key }) => key),
+      now,
+    )
     return outcome
   })
 }
 
 async function applyAlone(tx: BillingTx, line: HistoryLine, now: Date, actor: Actor): Promise<Outcome> {
+  const at = new Date(line.at)
   if (line.kind === 'trial.granted') {
-    const granted = await sql`
-      insert into billing.trial_grant (account_id, subscription_id, plan_id, granted_at)
-      values (${line.account}, ${line.subscription}, ${line.plan}, ${line.at}) on conflict do nothing
-      returning account_id`.execute(tx)
-    return { trials: granted.rows.length > 0 }
+    const [accountId, subscriptionId, planId] = [line.account!, line.subscription!, line.plan!]
+    return { trials: await insertTrialGrant(tx, { accountId, subscriptionId, planId, grantedAt: at }) }
   }
-  if (line.kind === 'token.revoked') {
-    const revoked = await sql`
-      update platform.token set revoked_at = ${line.at} where id = ${line.token} and revoked_at is null
-      returning id`.execute(tx)
-    return { tokens: revoked.rows.length > 0 }
-  }
+  if (line.kind === 'token.revoked') return { tokens: await revokeTokenAgain(tx, line.token!, at) }
   if (line.kind !== 'account.erased') return {}
   const accountId = line.account!
   // Subscriptions before the account, as everywhere.
-  await sql`select from billing.subscription where account_id = ${accountId} order by id for update`.execute(
-    tx,
-  )
-  const known = await sql`select from billing.account where id = ${accountId} for update`.execute(tx)
-  if (known.rows.length === 0) return {}
-  await eraseTraces(tx, accountId, new Date(line.at))
+  await lockSubscriptions(tx, accountId)
+  if (!(await lockAccount(tx, accountId))) return {}
+  await eraseTraces(tx, accountId, at)
   await insertAudit(tx, { at: now, actor, action: 'restore.erase', accountId, target: accountId })
   await insertEvents(tx, now, [{ type: 'account.erased', accountId, subscriptionId: null }])
   return { erasures: true }
@@ -156,33 +153,16 @@ async function applyToSubscription(
   if (!last || status === 'canceled') return { card }
   if (last.kind === 'subscription.resumed') {
     if (status !== 'canceling') return { card }
-    await tx
-      .updateTable('billing.subscription')
-      .set({ status: statusAfterResume(subscription), cancel_at: null, cancel_code: null, cancel_note: null })
-      .where('id', '=', subscriptionId)
-      .execute()
+    await takeBackCancellation(tx, subscription)
     await audit('restore.resume')
     await insertEvents(tx, now, [{ type: 'subscription.resumed', accountId, subscriptionId }])
     return { card, resumptions: true }
   }
   // It ends by the sweep once charging resumes, after what was paid in the meantime has been adopted.
   const endsAt = last.ends_at ?? last.at
-  await tx
-    .updateTable('billing.subscription')
-    .set({
-      status: 'canceling',
-      cancel_at: new Date(endsAt),
-      cancel_code: last.kind === 'subscription.canceled' ? (last.reason ?? 'requested') : 'requested',
-    })
-    .where('id', '=', subscriptionId)
-    .execute()
-  // Nobody who has cancelled is dunned meanwhile.
-  await tx
-    .updateTable('billing.invoice')
-    .set({ due_at: null })
-    .where('subscription_id', '=', subscriptionId)
-    .where('due_at', 'is not', null)
-    .execute()
+  const code = last.kind === 'subscription.canceled' ? (last.reason ?? 'requested') : 'requested'
+  await noteCancellation(tx, subscriptionId, { code, cancelAt: new Date(endsAt) })
+  await stopDunning(tx, subscriptionId)
   await audit('restore.cancel')
   if (status !== 'canceling')
     await insertEvents(tx, now, [
@@ -191,29 +171,15 @@ async function applyToSubscription(
   return { card, cancellations: true }
 }
 
-async function replaceTerms(tx: BillingTx, subscriptionId: string, terms: HistoryTerms): Promise<void> {
-  await sql`
-    update billing.subscription
-    set plan_id = ${terms.plan_id}, description = ${terms.description}, amount = ${terms.amount},
-      currency = ${terms.currency}, interval_unit = ${terms.interval}, interval_count = ${terms.interval_count}
-    where id = ${subscriptionId}`.execute(tx)
-}
-
-/** The customer replaced this card, so it is not charged any more; the new one was sealed in the lost database. */
+/** The customer replaced this one, so it is not charged any more; the new one was sealed in the lost database. */
 async function loseMethod(
   app: BillingApp,
   tx: BillingTx,
   subscriptionId: string,
   methodId: string | null,
 ): Promise<void> {
-  if (methodId !== null) {
-    await tx
-      .updateTable('billing.payment_method')
-      .set({ sealed: null, brand: null, last4: null, expires: null, failure: 'lost_in_restore' })
-      .where('id', '=', methodId)
-      .execute()
-  }
+  if (methodId !== null) await markMethodLost(tx, methodId)
   const note =
-    'Its card was changed after the backup and is lost. Ask the customer for a card; until then its renewals fail.'
+    'Its payment method was changed after the backup and is lost. Ask the customer for one; until then its renewals fail.'
   await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, app.clock())
 }

@@ -1,11 +1,18 @@
-import { sql } from 'kysely'
-import { highestId, lowestId } from '../../platform/id.ts'
+import { lowestId } from '../../platform/id.ts'
 import type { BillingApp } from '../app.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import type { PaymentListing, Provider, ProviderPayment } from '../providers/port.ts'
+import { listPendingRefunds } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { listUnmatched } from '../refunds/unmatched-rows.ts'
-import { type Difference, differenceOf, type OurPayment } from './compare.ts'
+import { type Difference, differenceOf } from './compare.ts'
+import {
+  findOurs,
+  findPlace,
+  listPaymentsOfTime,
+  listProvidersOf,
+  type PaymentsOfTime,
+} from './our-payment-rows.ts'
 
 export type Reconciliation = {
   /** Payments that either side knows in this time, and older ones to which something happened in it. */
@@ -37,7 +44,7 @@ export async function reconcilePayments(
   { after, onProgress = () => {} }: ReconcileOptions = {},
 ): Promise<Reconciliation> {
   const providers = await listProviders(app, from, to)
-  const stoppedAt = after === undefined ? undefined : await findPlace(app, after)
+  const stoppedAt = after === undefined ? undefined : await findPlace(app.db, after)
   const found: Found = { compared: 0, repaired: [], differences: [] }
   let isPast = stoppedAt === undefined
   for (const provider of providers) {
@@ -52,14 +59,8 @@ type Found = { compared: number; readonly repaired: Difference[]; readonly diffe
 
 /** Those that can be asked, and those that took payments of that time and whose keys are gone. */
 async function listProviders(app: BillingApp, from: Date, to: Date): Promise<Provider[]> {
-  const { rows } = await sql<{ provider: string }>`
-    select distinct provider from billing.payment where created_at >= ${from} and created_at < ${to}`.execute(
-    app.db,
-  )
-  const names = new Set([
-    ...app.providers.all.map(({ name }) => name),
-    ...rows.map(({ provider }) => provider).sort(),
-  ])
+  const used = await listProvidersOf(app.db, from, to)
+  const names = new Set([...app.providers.all.map(({ name }) => name), ...used.sort()])
   return [...names].map((name) => app.providers.named(name))
 }
 
@@ -88,7 +89,7 @@ async function reconcileProvider(
   const compare = async (listed: readonly ProviderPayment[]) => {
     const theirs = listed.filter(({ reference }) => !seen.has(reference))
     const ours = await findOurs(
-      app,
+      app.db,
       name,
       theirs.map(({ reference }) => reference),
     )
@@ -103,7 +104,7 @@ async function reconcileProvider(
     if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
   }
   const lookUp = async (reference: string) => {
-    const ours = (await findOurs(app, name, [reference])).get(reference)
+    const ours = (await findOurs(app.db, name, [reference])).get(reference)
     const lookup = await provider.findPayment(reference, ours?.providerId)
     if (lookup.kind === 'found') return compare([lookup.payment])
     seen.add(reference)
@@ -150,29 +151,11 @@ async function* listUnseen(
   to: Date,
   seen: ReadonlySet<string>,
 ): AsyncGenerator<string> {
-  let after = lowestId('pay_', from)
-  const before = highestId('pay_', to)
-  for (;;) {
-    const rows = await app.db
-      .selectFrom('billing.payment')
-      .select(['id', 'provider_reference'])
-      .where('created_at', '>=', from)
-      .where('created_at', '<', to)
-      .where('provider', '=', provider)
-      .where('status', '<>', 'failed')
-      // An id tells when it was made, so that nothing older or newer is read.
-      .where('id', '>', after)
-      .where('id', '<', before)
-      .orderBy('id')
-      .limit(500)
-      .execute()
-    if (rows.length === 0) return
-    for (const { provider_reference: reference } of rows) if (!seen.has(reference)) yield reference
-    after = rows.at(-1)!.id
-  }
+  const after = lowestId('pay_', from)
+  yield* readReferences(app, { provider, from, to, which: 'not_failed', after }, seen)
 }
 
-// Cards let a customer dispute for months, and no provider refunds what is older than this.
+// Card networks let a customer dispute for months, and no provider refunds what is older than this.
 const changeableForMs = 400 * 86_400_000
 
 /**
@@ -187,23 +170,21 @@ async function* listChangeable(
   seen: ReadonlySet<string>,
 ): AsyncGenerator<string> {
   const oldest = new Date(before.getTime() - changeableForMs)
-  // An id tells when it was made, so that nothing older or newer is read.
-  for (let last = after ?? lowestId('pay_', oldest); ; ) {
-    const rows = await app.db
-      .selectFrom('billing.payment')
-      .select(['id', 'provider_reference'])
-      .where('created_at', '>=', oldest)
-      .where('created_at', '<', before)
-      .where('provider', '=', provider)
-      .where('status', '=', 'succeeded')
-      .where('id', '>', last)
-      .where('id', '<', highestId('pay_', before))
-      .orderBy('id')
-      .limit(500)
-      .execute()
-    if (rows.length === 0) return
-    for (const { provider_reference: reference } of rows) if (!seen.has(reference)) yield reference
-    last = rows.at(-1)!.id
+  const last = after ?? lowestId('pay_', oldest)
+  yield* readReferences(app, { provider, from: oldest, to: before, which: 'succeeded', after: last }, seen)
+}
+
+/** Page by page, but for those that were compared already. */
+async function* readReferences(
+  app: BillingApp,
+  payments: PaymentsOfTime,
+  seen: ReadonlySet<string>,
+): AsyncGenerator<string> {
+  for (let { after } = payments; ; ) {
+    const page = await listPaymentsOfTime(app.db, { ...payments, after })
+    if (page.length === 0) return
+    for (const { reference } of page) if (!seen.has(reference)) yield reference
+    after = page.at(-1)!.paymentId
   }
 }
 
@@ -216,73 +197,12 @@ async function repair(
   const { reference, paymentId } = difference
   if (paymentId === null) return difference
   await settleFromProvider(app, reference)
-  const pending = await app.db
-    .selectFrom('billing.refund')
-    .select('id')
-    .where('payment_id', '=', paymentId)
-    .where('status', '=', 'pending')
-    .orderBy('id')
-    .execute()
-  for (const { id } of pending) await sendRefund(app, id)
+  for (const refundId of await listPendingRefunds(app.db, paymentId)) await sendRefund(app, refundId)
 
-  const readOurs = async () => (await findOurs(app, provider.name, [reference])).get(reference)
+  const readOurs = async () => (await findOurs(app.db, provider.name, [reference])).get(reference)
   const lookup = await provider.findPayment(reference, (await readOurs())?.providerId)
   const ours = await readOurs()
   return differenceOf(ours, lookup.kind === 'found' ? lookup.payment : 'unknown')
-}
-
-/** The payment at which an earlier run stopped. */
-async function findPlace(
-  app: BillingApp,
-  reference: string,
-): Promise<{ paymentId: string; provider: string } | undefined> {
-  return app.db
-    .selectFrom('billing.payment')
-    .select(['id as paymentId', 'provider'])
-    .where('provider_reference', '=', reference)
-    .executeTakeFirst()
-}
-
-async function findOurs(
-  app: BillingApp,
-  provider: string,
-  references: readonly string[],
-): Promise<ReadonlyMap<string, OurPayment>> {
-  if (references.length === 0) return new Map()
-  const rows = await app.db
-    .selectFrom('billing.payment')
-    .select([
-      'id',
-      'provider_reference',
-      'provider_id',
-      'account_id',
-      'status',
-      'amount',
-      'currency',
-      'refunded',
-      'refund_pending',
-      'dispute_status',
-      'dispute_amount',
-    ])
-    .where('provider_reference', 'in', [...references])
-    .where('provider', '=', provider)
-    .execute()
-  return new Map(
-    rows.map((row) => [
-      row.provider_reference,
-      {
-        paymentId: row.id,
-        reference: row.provider_reference,
-        providerId: row.provider_id,
-        accountId: row.account_id,
-        status: row.status,
-        amount: { minor: row.amount, currency: row.currency },
-        refunded: row.refunded,
-        refundPending: row.refund_pending,
-        dispute: row.dispute_status && { status: row.dispute_status, amount: row.dispute_amount! },
-      },
-    ]),
-  )
 }
 
 const mostUnmatched = 10_000

@@ -202,6 +202,18 @@ export async function listSentRefunds(db: BillingDb, paymentId: string): Promise
   return found.map(({ id }) => id)
 }
 
+/** Refunds of a payment that have no outcome yet, sent or not. */
+export async function listPendingRefunds(db: BillingDb, paymentId: string): Promise<string[]> {
+  const found = await db
+    .selectFrom('billing.refund')
+    .select('id')
+    .where('payment_id', '=', paymentId)
+    .where('status', '=', 'pending')
+    .orderBy('id')
+    .execute()
+  return found.map(({ id }) => id)
+}
+
 export async function findRefund(db: BillingDb, refundId: string): Promise<Refund | undefined> {
   const row = await db
     .selectFrom('billing.refund as r')
@@ -335,4 +347,14 @@ export async function undoRefund(
     refunded: payment.refunded,
     refundPending: payment.refund_pending,
   }
+}
+
+/** Forgets what was written about an account's refunds. */
+export async function eraseRefundNotes(tx: BillingTx, accountId: string): Promise<void> {
+  await tx
+    .updateTable('billing.refund')
+    .set({ note: null })
+    .where('account_id', '=', accountId)
+    .where('note', 'is not', null)
+    .execute()
 }

@@ -2,8 +2,15 @@ import type { BillingApp, BillingStore } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
+import { findRefund } from './refund-rows.ts'
 import { sendRefund } from './send-refund.ts'
-import { lockUnmatched, refundUnmatched, type Unmatched, watchUnmatched } from './unmatched-rows.ts'
+import {
+  insertSettlement,
+  lockUnmatched,
+  refundUnmatched,
+  type Unmatched,
+  watchUnmatched,
+} from './unmatched-rows.ts'
 
 export type RetriedUnmatched = 'refunded' | 'pending' | 'declined' | 'disputed' | 'not_unmatched'
 
@@ -25,18 +32,14 @@ export async function retryUnmatched(
   })
   if (typeof begun === 'string') return begun
   await sendRefund(app, begun.refundId)
-  const { status, code } = await app.db
-    .selectFrom('billing.refund')
-    .select(['status', 'code'])
-    .where('id', '=', begun.refundId)
-    .executeTakeFirstOrThrow()
+  const { status, code } = (await findRefund(app.db, begun.refundId))!
   if (status === 'succeeded') return 'refunded'
   if (status === 'pending') return 'pending'
   return code === 'payment_disputed' ? 'disputed' : 'declined'
 }
 
 /**
- * Books unmatched money as put right by hand: paid back by bank transfer, say, because the card takes nothing any more.
+ * Books unmatched money as put right by hand: paid back by bank transfer, say, because the payment method takes nothing any more.
  * The provider's book keeps what it has; what was owed is owed no longer. Of money that went back twice it says that one
  * was recovered. False: nothing of that payment is unmatched.
  */
@@ -51,21 +54,7 @@ export async function settleUnmatched(
     const unmatched = await lockUnmatched(tx, paymentId)
     if (!unmatched) return false
     const { left, accountId, subscriptionId } = unmatched
-    const { count } = await tx
-      .selectFrom('billing.unmatched_settlement')
-      .select((row) => row.fn.countAll<bigint>().as('count'))
-      .where('payment_id', '=', paymentId)
-      .executeTakeFirstOrThrow()
-    const n = Number(count) + 1
-    await tx
-      .insertInto('billing.unmatched_settlement')
-      .values({ payment_id: paymentId, n, amount: left.minor, note, actor, at: now })
-      .execute()
-    await tx
-      .updateTable('billing.payment')
-      .set((row) => ({ settled_by_hand: row('settled_by_hand', '+', left.minor) }))
-      .where('id', '=', paymentId)
-      .execute()
+    const n = await insertSettlement(tx, { paymentId, amount: left.minor, note, actor, at: now })
     const cause = `unmatched_settled:${paymentId}${n === 1 ? '' : `:${n}`}`
     const wasOwed = left.minor > 0n
     const amount = wasOwed ? left : { ...left, minor: -left.minor }

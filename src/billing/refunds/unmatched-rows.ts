@@ -94,6 +94,41 @@ export async function refundUnmatched(
   return refundId
 }
 
+/** Writes down that unmatched money was put right by hand, and says how often it was for this payment. */
+export async function insertSettlement(
+  tx: BillingTx,
+  settlement: { paymentId: string; amount: bigint; note: string; actor: string; at: Date },
+): Promise<number> {
+  const { paymentId, amount, note, actor, at } = settlement
+  const { count } = await tx
+    .selectFrom('billing.unmatched_settlement')
+    .select((row) => row.fn.countAll<bigint>().as('count'))
+    .where('payment_id', '=', paymentId)
+    .executeTakeFirstOrThrow()
+  const n = Number(count) + 1
+  await tx
+    .insertInto('billing.unmatched_settlement')
+    .values({ payment_id: paymentId, n, amount, note, actor, at })
+    .execute()
+  await tx
+    .updateTable('billing.payment')
+    .set((row) => ({ settled_by_hand: row('settled_by_hand', '+', amount) }))
+    .where('id', '=', paymentId)
+    .execute()
+  return n
+}
+
+/** Forgets what was written about them. */
+export async function eraseSettlementNotes(tx: BillingTx, accountId: string): Promise<void> {
+  await tx
+    .updateTable('billing.unmatched_settlement')
+    .set({ note: null })
+    .where('payment_id', 'in', (query) =>
+      query.selectFrom('billing.payment').select('id').where('account_id', '=', accountId),
+    )
+    .execute()
+}
+
 function selectUnmatched(where: ReturnType<typeof sql>) {
   return sql<UnmatchedRow>`
     select p.id, p.provider_reference, p.account_id, p.subscription_id, p.invoice_id, p.currency, p.captured, p.refunded,

@@ -1,0 +1,50 @@
+import { sql } from 'kysely'
+import type { BillingDb, BillingTx } from '../app.ts'
+import type { HistoryTerms } from '../audit/export-history.ts'
+
+/** Which of these lines of a history the database knows: their events happened in it, or they were applied to it. */
+export async function listKnownLines(db: BillingDb, keys: readonly string[]): Promise<ReadonlySet<string>> {
+  const events = keys.filter((key) => key.startsWith('event:')).map((key) => key.slice(6))
+  const { rows } = await sql<{ key: string }>`
+    select 'event:' || id as key from billing.event where id = any (${events})
+    union all select line from billing.history_applied where line = any (${[...keys]})`.execute(db)
+  return new Set(rows.map(({ key }) => key))
+}
+
+export async function insertApplied(tx: BillingTx, keys: readonly string[], now: Date): Promise<void> {
+  await tx
+    .insertInto('billing.history_applied')
+    .values(keys.map((key) => ({ line: key, applied_at: now })))
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
+/** False: it was revoked, or there is no such token. */
+export async function revokeTokenAgain(tx: BillingTx, tokenId: string, at: Date): Promise<boolean> {
+  const revoked = await sql`
+    update platform.token set revoked_at = ${at} where id = ${tokenId} and revoked_at is null
+    returning id`.execute(tx)
+  return revoked.rows.length > 0
+}
+
+/** The terms that a subscription was changed to. */
+export async function replaceTerms(
+  tx: BillingTx,
+  subscriptionId: string,
+  terms: HistoryTerms,
+): Promise<void> {
+  await sql`
+    update billing.subscription
+    set plan_id = ${terms.plan_id}, description = ${terms.description}, amount = ${terms.amount},
+      currency = ${terms.currency}, interval_unit = ${terms.interval}, interval_count = ${terms.interval_count}
+    where id = ${subscriptionId}`.execute(tx)
+}
+
+/** Takes a payment method's key and description away: its customer had replaced it. */
+export async function markMethodLost(tx: BillingTx, methodId: string): Promise<void> {
+  await tx
+    .updateTable('billing.payment_method')
+    .set({ sealed: null, brand: null, last4: null, expires: null, failure: 'lost_in_restore' })
+    .where('id', '=', methodId)
+    .execute()
+}
