@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
-import { findChargingStop, stopCharging, stopForCredentials } from './billing/charging-stop.ts'
+import { stopCharging, stopForCredentials } from './billing/charging-stop.ts'
+import { findChargingStop } from './billing/charging-stop-rows.ts'
 import { keepLogo, logoHash } from './billing/invoices/logo-rows.ts'
 import {
   guardProvider,

@@ -9,6 +9,7 @@ const order: Readonly<Record<string, readonly string[]>> = {
   billing: [
     'audit',
     'events',
+    'sweeps',
     'accounts',
     'ledger',
     'providers',
@@ -106,6 +107,16 @@ test('commands are a door: nothing but the executable imports them', () => {
   const outside = (path: string) => path !== 'main.ts' && !path.startsWith('cli/')
   expect(sources.filter(({ path }) => path.startsWith('cli/')).length).toBeGreaterThan(20)
   expect(broken((from, to) => outside(from) && to.startsWith('cli/'))).toEqual([])
+})
+
+test('the SQL of rows stands in rows files', () => {
+  const statement = /\.(?:selectFrom|insertInto|updateTable|deleteFrom)\(|sql(?:<[^`]*>)?`/
+  const outside = sources
+    .filter(({ path }) => path.startsWith('billing/') && !path.endsWith('-rows.ts'))
+    .filter(({ text }) => statement.test(text))
+    .map(({ path }) => path)
+  // Work on whole tables: what is due anywhere, every sealed value, every sum of the ledger.
+  expect(outside.sort()).toEqual(['billing/due.ts', 'billing/ledger/check-ledger.ts', 'billing/reseal.ts'])
 })
 
 test('no file names the Postgres schema of another area', () => {

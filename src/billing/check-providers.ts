@@ -1,6 +1,6 @@
-import { sql } from 'kysely'
 import type { BillingApp } from './app.ts'
 import { liftCredentialStop } from './charging-stop.ts'
+import { listProvidersInUse } from './payments/payment-method-rows.ts'
 import type { Provider, ProviderCheck } from './providers/port.ts'
 
 export type CheckedProvider = {
@@ -13,7 +13,7 @@ export type CheckedProvider = {
 }
 
 /**
- * Asks every provider harmless questions: those whose keys are set, and those that still hold cards in use. One that
+ * Asks every provider harmless questions: those whose keys are set, and those that still hold payment methods in use. One that
  * passes is charged through again, should refused credentials have stopped that.
  */
 export async function checkProviders(app: BillingApp): Promise<CheckedProvider[]> {
@@ -35,10 +35,7 @@ export async function checkProviders(app: BillingApp): Promise<CheckedProvider[]
 }
 
 async function listNeeded({ db, providers }: BillingApp): Promise<Provider[]> {
-  const { rows } = await sql<{ provider: string }>`
-    select distinct m.provider from billing.subscription s join billing.payment_method m on m.id = s.payment_method_id
-    where s.status <> 'canceled' order by 1`.execute(db)
-  const names = new Set([...providers.all.map(({ name }) => name), ...rows.map(({ provider }) => provider)])
+  const names = new Set([...providers.all.map(({ name }) => name), ...(await listProvidersInUse(db))])
   return [...names].map((name) => providers.named(name))
 }
 

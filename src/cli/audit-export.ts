@@ -1,4 +1,5 @@
-import { installationId, listHistory } from '../billing/audit/export-history.ts'
+import { listHistory } from '../billing/audit/export-history.ts'
+import { installationId } from '../billing/audit/history-rows.ts'
 import { appendChain, ChainBroken, readChain } from '../platform/chained-file.ts'
 import { renderInstant } from '../platform/time.ts'
 import { CommandFailed, parseFlags, print, printJson, UsageError, withFoundation } from './command.ts'

@@ -1,5 +1,5 @@
 import { type ChargedHeld, chargeHeldInvoice } from '../billing/collection/charge-held-invoice.ts'
-import { type HeldInvoice, listHeld } from '../billing/collection/held-invoices.ts'
+import { type HeldInvoice, listHeld } from '../billing/collection/held-invoice-rows.ts'
 import { type VoidedHeld, voidHeldInvoice } from '../billing/collection/void-held-invoice.ts'
 import { formatMoney, toJson } from '../billing/money.ts'
 import type { Foundation } from '../foundation.ts'

@@ -33,6 +33,16 @@ export async function clearAlarm(db: QueryExecutorProvider, kind: string, subjec
   return cleared.rows.length > 0
 }
 
+/** Clears the alarms of some kinds, about some subjects or about all. */
+export async function clearAlarms(
+  db: QueryExecutorProvider,
+  kinds: readonly string[],
+  subjects?: readonly string[],
+): Promise<void> {
+  const about = subjects === undefined ? sql`` : sql`and subject = any (${[...subjects]})`
+  await sql`delete from platform.alarm where kind = any (${[...kinds]}) ${about}`.execute(db)
+}
+
 /** Newest first. */
 export async function listAlarms(db: QueryExecutorProvider, limit: number): Promise<Alarm[]> {
   const found = await sql<Alarm>`

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { chargeHeldInvoice } from '../../src/billing/collection/charge-held-invoice.ts'
-import { listHeld } from '../../src/billing/collection/held-invoices.ts'
+import { listHeld } from '../../src/billing/collection/held-invoice-rows.ts'
 import { voidHeldInvoice } from '../../src/billing/collection/void-held-invoice.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 

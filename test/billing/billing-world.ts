@@ -1,5 +1,6 @@
 import type { BillingApp, BillingTerms } from '../../src/billing/app.ts'
-import { findChargingStop, stopForCredentials } from '../../src/billing/charging-stop.ts'
+import { stopForCredentials } from '../../src/billing/charging-stop.ts'
+import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { nextDue, runDue } from '../../src/billing/due.ts'
 import { seedPlans } from '../../src/billing/plans/seed-plans.ts'
 import { type Providers, providersOf } from '../../src/billing/providers/providers.ts'

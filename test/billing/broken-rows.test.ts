@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterEach, expect, test } from 'vitest'
 import { sendRefund } from '../../src/billing/refunds/send-refund.ts'
-import { listSweepFailures } from '../../src/billing/sweep-failure-rows.ts'
+import { listSweepFailures } from '../../src/billing/sweeps/sweep-failure-rows.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { storeSubscriptions } from '../stored-subscriptions.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { findChargingStop, stopForCredentials } from '../../src/billing/charging-stop.ts'
+import { stopForCredentials } from '../../src/billing/charging-stop.ts'
+import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { provider } from '../../src/cli/provider.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { openWorld, type World } from '../world.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { chargeHeldInvoice } from '../../src/billing/collection/charge-held-invoice.ts'
-import { listHeld } from '../../src/billing/collection/held-invoices.ts'
+import { listHeld } from '../../src/billing/collection/held-invoice-rows.ts'
 import { voidHeldInvoice } from '../../src/billing/collection/void-held-invoice.ts'
 import { backlog } from '../../src/cli/backlog.ts'
 import { checkLedger } from '../../src/cli/check-ledger.ts'

@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
-import { findChargingStop, liftCredentialStop } from '../../src/billing/charging-stop.ts'
+import { liftCredentialStop } from '../../src/billing/charging-stop.ts'
+import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { verifyStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
-import { findChargingStop, liftChargingStop } from '../../src/billing/charging-stop.ts'
+import { liftChargingStop } from '../../src/billing/charging-stop.ts'
+import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'

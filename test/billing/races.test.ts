@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { listSweepFailures } from '../../src/billing/sweep-failure-rows.ts'
+import { listSweepFailures } from '../../src/billing/sweeps/sweep-failure-rows.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld

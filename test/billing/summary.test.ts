@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readDayTotals, rollUpDays } from '../../src/billing/summary/day-totals.ts'
+import { readDayTotals } from '../../src/billing/summary/day-total-rows.ts'
+import { rollUpDays } from '../../src/billing/summary/roll-up-days.ts'
 import { monthlyRevenue } from '../../src/billing/summary/summarise.ts'
 import { openWorld, type World } from '../world.ts'
 

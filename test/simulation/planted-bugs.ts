@@ -74,8 +74,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a renewal does not lock what it renews',
-    file: 'src/billing/lifecycle/renew-due-subscriptions.ts',
-    from: 'for update of s skip locked`',
+    file: 'src/billing/lifecycle/due-subscription-rows.ts',
+    from: '\n    for update of s skip locked`',
     to: '`',
   },
   {
@@ -116,7 +116,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a trial with a card goes on for ever',
-    file: 'src/billing/lifecycle/renew-due-subscriptions.ts',
+    file: 'src/billing/lifecycle/due-subscription-rows.ts',
     from: "where s.status in ('active', 'trialing') and s.next_billing_at",
     to: "where s.status in ('active') and s.next_billing_at",
   },
@@ -128,7 +128,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a renewal is billed again at once',
-    file: 'src/billing/lifecycle/renew-due-subscriptions.ts',
+    file: 'src/billing/lifecycle/due-subscription-rows.ts',
     from: 'next_billing_at = g.end_at',
     to: 'next_billing_at = g.start_at',
   },
@@ -491,7 +491,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the numbers of attempts skip one',
-    file: 'src/billing/collection/open-attempt.ts',
+    file: 'src/billing/collection/attempt-rows.ts',
     from: '${invoice.attempt_count})`',
     to: '${invoice.attempt_count + 1})`',
   },
@@ -562,7 +562,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a sweep goes on claiming after the signal',
-    file: 'src/billing/keep-busy.ts',
+    file: 'src/billing/sweeps/keep-busy.ts',
     from: 'stopping?.aborted === true || failures.length > 0',
     to: 'failures.length > 0',
     story: 'src/billing/keep-busy.test.ts',
@@ -576,7 +576,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a broken row ends the sweep',
-    file: 'src/billing/sweep-failures.ts',
+    file: 'src/billing/sweeps/sweep-failures.ts',
     from: 'if (ids.length === 0 || concernsAll(error)) throw error',
     to: 'throw error',
     story: 'test/billing/broken-rows.test.ts',
@@ -590,7 +590,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a broken row is tried again in every round',
-    file: 'src/billing/sweep-failure-rows.ts',
+    file: 'src/billing/sweeps/sweep-failure-rows.ts',
     from: 'where sweep = ${sweep} and next_try_at <= statement_timestamp()\n    order by',
     to: 'where sweep = ${sweep}\n    order by',
     story: 'test/billing/broken-rows.test.ts',
@@ -652,13 +652,13 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a silent provider is asked again too rarely',
-    file: 'src/billing/probe-provider.ts',
+    file: 'src/billing/probe-rows.ts',
     from: 'const everySeconds = 20',
     to: 'const everySeconds = 600',
   },
   {
     name: 'nobody is told of a broken row',
-    file: 'src/billing/sweep-failures.ts',
+    file: 'src/billing/sweeps/sweep-failures.ts',
     from: "await raiseAlarm(tx, { kind: 'sweep_failed', subject, note }, now)",
     to: '',
   },
@@ -670,7 +670,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the alarm of a row that was put right stays',
-    file: 'src/billing/sweep-failures.ts',
+    file: 'src/billing/sweeps/sweep-failures.ts',
     from: "await clearAlarm(db, 'sweep_failed', subject)",
     to: '',
   },
@@ -708,7 +708,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a restored database forgets which tokens were revoked',
-    file: 'src/billing/reconciliation/history-rows.ts',
+    file: 'src/billing/reconciliation/applied-history-rows.ts',
     from: 'where id = ${tokenId} and revoked_at is null',
     to: 'where id = ${tokenId} and revoked_at is not null',
     story: 'test/billing/restore.test.ts',
@@ -737,8 +737,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'whoever resumes charging trusts what was never sent',
     file: 'src/billing/charging-stop.ts',
-    from: '.set({ lookup_first_before: now })',
-    to: '.set({ lookup_first_before: null })',
+    from: 'await setLookupFirst(tx, now)',
+    to: '',
     story: 'test/billing/restore.test.ts',
   },
   {
@@ -847,7 +847,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'the answer of one provider wakes what waits for another',
-    file: 'src/billing/wake-unsettled.ts',
+    file: 'src/billing/unsettled-rows.ts',
     from: 'sql`and provider = ${provider}`',
     to: 'sql``',
     story: 'test/billing/houses.test.ts',

@@ -1,5 +1,11 @@
-import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
+import {
+  type ForgettableEvent,
+  type HistoryTerms,
+  listForgettableEvents,
+  listGrantedTrials,
+  listRevokedTokens,
+} from './history-rows.ts'
 
 /** A fact that a restored database would forget and that matters. Ids, codes and instants; never a person. */
 export type HistoryLine = {
@@ -21,28 +27,10 @@ export type HistoryLine = {
   /** When a cancellation takes effect, or took. */
   readonly ends_at?: string
   readonly reason?: string
-  /** Those that a trial's first card came with, where its plan was replaced. */
+  /** Those that a trial's first payment method came with, where its plan was replaced. */
   readonly terms?: HistoryTerms
   readonly token?: string
 }
-
-export type HistoryTerms = {
-  readonly plan_id: string
-  readonly description: string
-  readonly amount: number
-  readonly currency: string
-  readonly interval: string
-  readonly interval_count: number
-}
-
-const kinds = [
-  'subscription.created',
-  'subscription.canceling',
-  'subscription.resumed',
-  'subscription.canceled',
-  'payment_method.changed',
-  'account.erased',
-]
 
 const page = 2_000
 
@@ -56,26 +44,13 @@ export async function* listHistory(
 
 async function* listFacts(db: BillingDb): AsyncGenerator<HistoryLine> {
   for (let after = ''; ; ) {
-    const { rows } = await sql<EventRow>`
-      select e.id, e.type, e.account_id, e.subscription_id, e.occurred_at, e.data ->> 'cancel_at' as cancel_at,
-        e.data ->> 'reason' as reason, s.canceled_at,
-        case when e.type = 'payment_method.changed' and e.data ? 'plan_id' then e.data end as terms
-      from billing.event e left join billing.subscription s on s.id = e.subscription_id
-      where e.type = any (${kinds}) and e.id > ${after}
-      order by e.id limit ${page}`.execute(db)
+    const rows = await listForgettableEvents(db, after, page)
     for (const row of rows) yield lineOf(row)
     if (rows.length < page) break
     after = rows.at(-1)!.id
   }
   for (let after = ''; ; ) {
-    const { rows } = await sql<{
-      account_id: string
-      subscription_id: string
-      plan_id: string
-      granted_at: Date
-    }>`
-      select account_id, subscription_id, plan_id, granted_at from billing.trial_grant
-      where account_id > ${after} order by account_id limit ${page}`.execute(db)
+    const rows = await listGrantedTrials(db, after, page)
     for (const row of rows) {
       yield {
         kind: 'trial.granted',
@@ -89,27 +64,11 @@ async function* listFacts(db: BillingDb): AsyncGenerator<HistoryLine> {
     if (rows.length < page) break
     after = rows.at(-1)!.account_id
   }
-  const tokens = await sql<{ id: string; revoked_at: Date }>`
-    select id, revoked_at from platform.token where revoked_at is not null order by revoked_at, id`.execute(
-    db,
-  )
-  for (const { id, revoked_at } of tokens.rows)
+  for (const { id, revoked_at } of await listRevokedTokens(db))
     yield { kind: 'token.revoked', key: `token:${id}`, at: revoked_at.toISOString(), token: id }
 }
 
-type EventRow = {
-  id: string
-  type: HistoryLine['kind']
-  account_id: string
-  subscription_id: string | null
-  occurred_at: Date
-  cancel_at: string | null
-  reason: string | null
-  canceled_at: Date | null
-  terms: HistoryTerms | null
-}
-
-function lineOf(row: EventRow): HistoryLine {
+function lineOf(row: ForgettableEvent): HistoryLine {
   const endsAt = row.type === 'subscription.canceled' ? row.canceled_at?.toISOString() : row.cancel_at
   return {
     kind: row.type,
@@ -121,10 +80,4 @@ function lineOf(row: EventRow): HistoryLine {
     ...(row.reason !== null && { reason: row.reason }),
     ...(row.terms !== null && { terms: row.terms }),
   }
-}
-
-/** Which installation a file of history belongs to: its references mean nothing elsewhere. */
-export async function installationId(db: BillingDb): Promise<string> {
-  const { id } = await db.selectFrom('billing.installation').select('id').executeTakeFirstOrThrow()
-  return id
 }

@@ -1,8 +1,8 @@
 import type { BillingApp } from '../app.ts'
-import { keepBusy } from '../keep-busy.ts'
 import { chargePayment } from '../payments/charge-payment.ts'
 import type { Attempt } from '../payments/payment.ts'
-import { concernsAll, noteFailure, workIsolated } from '../sweep-failures.ts'
+import { keepBusy } from '../sweeps/keep-busy.ts'
+import { concernsAll, noteFailure, workIsolated } from '../sweeps/sweep-failures.ts'
 import { type Settling, settlePayments } from './settle-payments.ts'
 
 // Enough to hide the provider's latency, few enough not to trouble it.

@@ -1,6 +1,5 @@
 import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
 import type { BillingApp } from '../app.ts'
-import { keepBusy } from '../keep-busy.ts'
 import { lookupAgainAfterMs } from '../payments/doubt.ts'
 import { openMethod } from '../payments/payment-method-rows.ts'
 import {
@@ -10,7 +9,8 @@ import {
   postponeDeletion,
 } from '../payments/payment-method-to-delete-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
-import { workIsolated } from '../sweep-failures.ts'
+import { keepBusy } from '../sweeps/keep-busy.ts'
+import { workIsolated } from '../sweeps/sweep-failures.ts'
 
 /** Has providers delete the payment methods that nobody uses any more. Says how many were looked at. */
 export async function deletePaymentMethods(app: BillingApp): Promise<number> {

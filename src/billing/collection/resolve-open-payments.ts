@@ -1,5 +1,4 @@
 import type { BillingApp } from '../app.ts'
-import { keepBusy } from '../keep-busy.ts'
 import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
 import { lookupAgainAfterMs, nextCheck, verdictOfNotFound, verdictOfResend } from '../payments/doubt.ts'
 import { findNextAction } from '../payments/next-action-rows.ts'
@@ -17,8 +16,9 @@ import {
   sendingLeaseMs,
   type Waiting,
 } from '../payments/payment-rows.ts'
-import { workIsolated } from '../sweep-failures.ts'
-import { wakeUnsettled } from '../wake-unsettled.ts'
+import { keepBusy } from '../sweeps/keep-busy.ts'
+import { workIsolated } from '../sweeps/sweep-failures.ts'
+import { wakeUnsettled } from '../unsettled-rows.ts'
 import { settlePayments } from './settle-payments.ts'
 
 const mostInHand = 32

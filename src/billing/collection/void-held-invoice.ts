@@ -2,7 +2,7 @@ import type { BillingStore } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { closeInvoice } from '../invoices/invoice-rows.ts'
-import { lockHeld } from './held-invoices.ts'
+import { lockHeld } from './held-invoice-rows.ts'
 
 export type VoidedHeld = 'void' | 'not_held' | 'pending'
 

@@ -1,21 +1,15 @@
-import { sql } from 'kysely'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { chargeAttempts } from '../collection/charge-attempts.ts'
 import { eventInsert, type NewEvent } from '../events/event-rows.ts'
-import type { Attempt, MethodInUse } from '../payments/payment.ts'
+import type { Attempt } from '../payments/payment.ts'
 import { duePeriods } from '../subscriptions/catch-up.ts'
 import { period } from '../subscriptions/period.ts'
 import { type Opening, openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import {
-  type SubscriptionRow,
-  subscriptionColumns,
-  toSubscription,
-} from '../subscriptions/subscription-rows.ts'
-import { limitOf, type Which, wanted } from '../sweep-failure-rows.ts'
-import { type Batched, workBatch, workFailed } from '../sweep-failures.ts'
+import { type Batched, workBatch, workFailed } from '../sweeps/sweep-failures.ts'
+import { type DueSubscription, lockDue, moveOn, setNextBilling } from './due-subscription-rows.ts'
 
-/** Opens and charges every period that has begun; the end of a trial with a card is one. Says how many were opened. */
+/** Opens and charges every period that has begun; the end of a trial with a payment method is one. Says how many were opened. */
 export async function renewDueSubscriptions(app: BillingApp): Promise<number> {
   const renewals: Batched<DueSubscription, Claimed> = {
     sweep: 'renewals',
@@ -77,11 +71,7 @@ async function openDue(
 async function postpone(tx: BillingTx, early: readonly Subscription[]): Promise<void> {
   for (const one of early) {
     const { start } = period(one.anchor, one.timeZone, one.interval, one.lastK + 1)
-    await tx
-      .updateTable('billing.subscription')
-      .set({ next_billing_at: start })
-      .where('id', '=', one.subscriptionId)
-      .execute()
+    await setNextBilling(tx, one.subscriptionId, start)
   }
 }
 
@@ -92,44 +82,4 @@ function heldEvent({ subscription, due }: Opening): NewEvent {
     subscriptionId: subscription.subscriptionId,
     data: { period: due.k, hold: 'missed' },
   }
-}
-
-type DueSubscription = {
-  readonly id: string
-  readonly subscription: Subscription
-  readonly method: MethodInUse
-}
-
-async function lockDue(tx: BillingTx, now: Date, which: Which): Promise<DueSubscription[]> {
-  const found = await sql<
-    SubscriptionRow & { method_id: string; provider: string; sealed: Buffer | null; exchanged: boolean }
-  >`
-    select ${subscriptionColumns}, m.brand, m.last4, m.expires, m.id as method_id, m.provider, m.sealed, m.exchanged
-    from billing.subscription s
-    join billing.payment_method m on m.id = s.payment_method_id
-    where s.status in ('active', 'trialing') and s.next_billing_at <= ${now}
-      and ${wanted('renewals', sql.ref('s.id'), which)}
-    order by s.next_billing_at
-    limit ${limitOf(which)}
-    for update of s skip locked`.execute(tx)
-  return found.rows.map((row) => ({
-    id: row.id,
-    subscription: toSubscription(row),
-    method: { methodId: row.method_id, provider: row.provider, sealed: row.sealed, exchanged: row.exchanged },
-  }))
-}
-
-/** The newest period opened is the current one. */
-async function moveOn(tx: BillingTx, openings: readonly Opening[]): Promise<void> {
-  const newest = [...new Map(openings.map((one) => [one.subscription.subscriptionId, one])).values()]
-  await sql`
-    update billing.subscription s
-    set status = 'active', last_k = g.k, period_start = g.start_at, period_end = g.end_at, next_billing_at = g.end_at
-    from unnest(
-      ${newest.map((one) => one.subscription.subscriptionId)}::text[],
-      ${newest.map((one) => one.due.k)}::int[],
-      ${newest.map((one) => one.due.period.start)}::timestamptz[],
-      ${newest.map((one) => one.due.period.end)}::timestamptz[]
-    ) as g (id, k, start_at, end_at)
-    where s.id = g.id`.execute(tx)
 }

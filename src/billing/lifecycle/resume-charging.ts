@@ -1,5 +1,6 @@
 import type { BillingApp } from '../app.ts'
-import { findChargingStop, liftChargingStop } from '../charging-stop.ts'
+import { liftChargingStop } from '../charging-stop.ts'
+import { findChargingStop } from '../charging-stop-rows.ts'
 import { shortenCancellations } from '../subscriptions/cancellation-rows.ts'
 import { endCanceled } from './end-due-subscriptions.ts'
 

@@ -1,5 +1,4 @@
-import { sql } from 'kysely'
-import { raiseAlarm } from '../../platform/alarm.ts'
+import { clearAlarms, raiseAlarm } from '../../platform/alarm.ts'
 import type { BillingDb } from '../app.ts'
 import type { Contradicted } from './payment.ts'
 
@@ -23,7 +22,5 @@ export function raiseContradiction(
 /** What was contradicted agrees by now, or has ended. */
 export async function clearContradictions(db: BillingDb, subjects: readonly string[]): Promise<void> {
   if (subjects.length === 0) return
-  await sql`
-    delete from platform.alarm
-    where kind in ('amount_differs', 'key_used_otherwise') and subject = any (${[...subjects]})`.execute(db)
+  await clearAlarms(db, Object.keys(notes), subjects)
 }

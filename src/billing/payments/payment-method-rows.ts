@@ -245,6 +245,14 @@ export async function wakePendingMethods(tx: BillingTx, subscriptionIds: readonl
   )
 }
 
+/** The providers that hold the payment method of a subscription that has not ended. */
+export async function listProvidersInUse(db: BillingDb): Promise<string[]> {
+  const { rows } = await sql<{ provider: string }>`
+    select distinct m.provider from billing.subscription s join billing.payment_method m on m.id = s.payment_method_id
+    where s.status <> 'canceled' order by 1`.execute(db)
+  return rows.map(({ provider }) => provider)
+}
+
 function placeOf(methodId: string): string {
   return `payment_method:${methodId}`
 }

@@ -282,27 +282,6 @@ export async function markFailed(tx: BillingTx, now: Date, paymentId: string, co
     .execute()
 }
 
-/**
- * The provider refused something because the payment is disputed. How much of it and since when, the next lookup tells.
- * False: we knew.
- */
-export async function markDisputed(tx: BillingTx, paymentId: string, now: Date): Promise<boolean> {
-  const marked = await tx
-    .updateTable('billing.payment')
-    .set((row) => ({
-      dispute_status: 'open' as const,
-      dispute_amount: row('captured', '-', row.ref('refunded')),
-      dispute_opened_at: now,
-      dispute_closed_at: null,
-      dispute_lookup_at: now,
-    }))
-    .where('id', '=', paymentId)
-    .where('disputed', '=', false)
-    .returning('id')
-    .executeTakeFirst()
-  return marked !== undefined
-}
-
 export type PaymentState = {
   readonly paymentId: string
   readonly subscriptionId: string

@@ -2,6 +2,7 @@ import type { BillingTx } from '../app.ts'
 import type { NewEvent } from '../events/event-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
 import type { ProviderDispute } from '../providers/port.ts'
+import { updateDispute } from './dispute-rows.ts'
 
 /** What we know of a payment's dispute, read under the payment's lock. */
 export type KnownDispute = {
@@ -29,19 +30,8 @@ export async function recordDispute(
 ): Promise<NewEvent[]> {
   const lost = dispute.status === 'lost' ? dispute.amount.minor : 0n
   const moved = lost - known.lost
-  await tx
-    .updateTable('billing.payment')
-    .set((row) => ({
-      dispute_status: dispute.status,
-      dispute_amount: dispute.amount.minor,
-      dispute_opened_at: dispute.openedAt,
-      dispute_closed_at: dispute.closedAt,
-      dispute_lookup_at: dispute.status === 'open' ? disputeLookupAfter(now) : null,
-      dispute_lost: lost,
-      dispute_postings: row('dispute_postings', '+', moved === 0n ? 0 : 1),
-    }))
-    .where('id', '=', known.paymentId)
-    .execute()
+  const lookupAt = dispute.status === 'open' ? disputeLookupAfter(now) : null
+  await updateDispute(tx, known.paymentId, dispute, { lookupAt, lost, postings: moved === 0n ? 0 : 1 })
   if (moved !== 0n) await postLoss(tx, now, known, { minor: moved, currency: dispute.amount.currency })
 
   const types: NewEvent['type'][] = []

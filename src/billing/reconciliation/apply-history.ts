@@ -15,7 +15,7 @@ import {
   markMethodLost,
   replaceTerms,
   revokeTokenAgain,
-} from './history-rows.ts'
+} from './applied-history-rows.ts'
 
 export type AppliedHistory = {
   readonly cancellations: number

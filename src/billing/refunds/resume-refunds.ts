@@ -1,6 +1,6 @@
 import type { BillingApp } from '../app.ts'
-import { keepBusy } from '../keep-busy.ts'
-import { workIsolated } from '../sweep-failures.ts'
+import { keepBusy } from '../sweeps/keep-busy.ts'
+import { workIsolated } from '../sweeps/sweep-failures.ts'
 import { takeDueRefunds } from './refund-turn-rows.ts'
 import { sendRefund } from './send-refund.ts'
 

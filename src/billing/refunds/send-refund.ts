@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
+import { markDisputed } from '../payments/dispute-rows.ts'
 import {
   lookupAgainAfterMs,
   nextCheck,
@@ -10,9 +11,9 @@ import {
   verdictOfResend,
 } from '../payments/doubt.ts'
 import { isAsAsked } from '../payments/payment.ts'
-import { markDisputed, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { RefundOutcome } from '../providers/port.ts'
-import { wakeUnsettled } from '../wake-unsettled.ts'
+import { wakeUnsettled } from '../unsettled-rows.ts'
 import { bookRefund } from './book-refund.ts'
 import { type RefundFailure, refundOnRecord } from './refund.ts'
 import { recordRefundElsewhere } from './refund-elsewhere.ts'

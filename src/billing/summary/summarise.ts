@@ -1,7 +1,6 @@
 import { addDays, type Day, dayOf, daysBetween } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
-import { readVitals } from '../vitals.ts'
-import { type DayTotal, readAccountDayTotals, readDayTotals } from './day-totals.ts'
+import { type DayTotal, readAccountDayTotals, readDayTotals } from './day-total-rows.ts'
 import {
   countFailing,
   countSubscriptions,
@@ -12,6 +11,7 @@ import {
   type TermsCount,
   type UpcomingDay,
 } from './summary-rows.ts'
+import { readVitals } from './vitals-rows.ts'
 
 export type Summary = {
   readonly asOf: Date

@@ -3,6 +3,7 @@ import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import { type Attempt, freshAttempt, type MethodInUse } from '../payments/payment.ts'
 import { realTimeIn } from '../payments/payment-rows.ts'
+import { limitOf, type Which, wanted } from '../sweeps/sweep-failure-rows.ts'
 
 /**
  * Writes a new attempt to collect an open invoice, leased to the caller, and stops dunning until its outcome is known.
@@ -83,4 +84,34 @@ export async function openAttempt(
     ...freshAttempt,
     method,
   }
+}
+
+/** `id` is the subscription's, which is what is locked. */
+export type DueRetry = { readonly id: string; readonly invoiceId: string; readonly method: MethodInUse }
+
+/** Invoices whose retry is due, the longest due first, with the payment method that their subscription has now. */
+export async function lockDueRetries(tx: BillingTx, now: Date, which: Which): Promise<DueRetry[]> {
+  const found = await sql<{
+    id: string
+    invoice_id: string
+    method_id: string
+    provider: string
+    sealed: Buffer | null
+    exchanged: boolean
+  }>`
+    select s.id, i.id as invoice_id, m.id as method_id, m.provider, m.sealed, m.exchanged
+    from billing.invoice i
+    join billing.subscription s on s.id = i.subscription_id
+    join billing.payment_method m on m.id = s.payment_method_id
+    where i.due_at <= ${now} and i.dunning = 'retry' and ${wanted('retries', sql.ref('s.id'), which)}
+    order by i.due_at
+    limit ${limitOf(which)}
+    for update of s skip locked`.execute(tx)
+  return found.rows.map(
+    ({ id, invoice_id: invoiceId, method_id: methodId, provider, sealed, exchanged }) => ({
+      id,
+      invoiceId,
+      method: { methodId, provider, sealed, exchanged },
+    }),
+  )
 }

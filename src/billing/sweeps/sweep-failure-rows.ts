@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
-import type { BillingDb, BillingTx } from './app.ts'
+import type { BillingDb, BillingTx } from '../app.ts'
 
 /** The regular looks for due rows that work on many rows, each of which may be broken in its own way. */
 export type Sweep = (typeof retriedByFailure)[number] | (typeof retriedByRow)[number]

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { BillingDb } from './app.ts'
+import type { BillingDb } from '../app.ts'
 
 /** What tells at a glance whether money and news flow. Ages are in seconds of service time. */
 export type BillingVitals = {

@@ -1,6 +1,6 @@
-import { clearAlarm, raiseAlarm } from '../platform/alarm.ts'
-import { troubleOf } from '../platform/database/database-errors.ts'
-import type { BillingApp, BillingDb, BillingTx } from './app.ts'
+import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
+import { troubleOf } from '../../platform/database/database-errors.ts'
+import type { BillingApp, BillingDb, BillingTx } from '../app.ts'
 import {
   countFailure,
   deleteFailure,

@@ -1,29 +1,22 @@
 import { sql } from 'kysely'
-import { addDays, type Day, dayOf } from '../../platform/time.ts'
-import type { BillingApp, BillingDb } from '../app.ts'
+import type { Day } from '../../platform/time.ts'
+import type { BillingDb, BillingTx } from '../app.ts'
 
 export type DayTotal = { day: Day; currency: string; paid: bigint; refunded: bigint }
 
-const mostDays = 31
-// A transaction that read the clock before midnight has ended by then.
-const settledAfterMs = 3_600_000
+/** Whoever adds days up keeps others from adding up the same ones until their transaction ends. */
+export async function lockDayTotals(tx: BillingTx): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtext('billing.day_total'))`.execute(tx)
+}
 
-/** Adds up the days that are over, some at a time, so that a chart of a year reads a few hundred rows and not a million. */
-export async function rollUpDays(app: BillingApp): Promise<void> {
-  const zone = app.terms.timeZone
-  const end = dayOf(new Date(app.clock().getTime() - settledAfterMs), zone)
-  await app.db.transaction().execute(async (tx) => {
-    await sql`select pg_advisory_xact_lock(hashtext('billing.day_total'))`.execute(tx)
-    const from = (await findRolledUntil(tx, zone)) ?? (await findFirstDay(tx, zone))
-    if (from === undefined || from >= end) return
-    const until = [addDays(from, mostDays), end].sort()[0]!
-    await sql`
-      insert into billing.day_total (zone, day, currency, paid, refunded)
-      select ${zone}, day, currency, paid, refunded from ${totalsBetween(zone, from, until)} t`.execute(tx)
-    await sql`
-      insert into billing.day_total_until (zone, until) values (${zone}, ${until})
-      on conflict (zone) do update set until = excluded.until`.execute(tx)
-  })
+/** Adds up some days from the ledger, and remembers until when. */
+export async function insertDayTotals(tx: BillingTx, zone: string, from: Day, until: Day): Promise<void> {
+  await sql`
+    insert into billing.day_total (zone, day, currency, paid, refunded)
+    select ${zone}, day, currency, paid, refunded from ${totalsBetween(zone, from, until)} t`.execute(tx)
+  await sql`
+    insert into billing.day_total_until (zone, until) values (${zone}, ${until})
+    on conflict (zone) do update set until = excluded.until`.execute(tx)
 }
 
 /** What each day took and gave back: finished days as they were added up, the rest from the ledger itself. */
@@ -73,13 +66,15 @@ function totalsBetween(zone: string, from: Day, until: Day) {
     group by 1, 2)`
 }
 
-async function findRolledUntil(db: BillingDb, zone: string): Promise<Day | undefined> {
+/** The first day that is not added up yet. */
+export async function findRolledUntil(db: BillingDb, zone: string): Promise<Day | undefined> {
   const found = await sql<{ until: Day }>`
     select until::text from billing.day_total_until where zone = ${zone}`.execute(db)
   return found.rows[0]?.until
 }
 
-async function findFirstDay(db: BillingDb, zone: string): Promise<Day | undefined> {
+/** The day of the first transfer there is. */
+export async function findFirstDay(db: BillingDb, zone: string): Promise<Day | undefined> {
   const found = await sql<{ day: Day | null }>`
     select (min(occurred_at) at time zone ${zone})::date::text as day from billing.ledger_transfer`.execute(
     db,

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
-import type { HistoryTerms } from '../audit/export-history.ts'
+import type { HistoryTerms } from '../audit/history-rows.ts'
 
 /** Which of these lines of a history the database knows: their events happened in it, or they were applied to it. */
 export async function listKnownLines(db: BillingDb, keys: readonly string[]): Promise<ReadonlySet<string>> {

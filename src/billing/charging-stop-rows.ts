@@ -1,0 +1,61 @@
+import { sql } from 'kysely'
+import type { BillingDb, BillingTx } from './app.ts'
+
+export type ChargingStop = {
+  readonly provider: string
+  readonly stoppedAt: Date
+  readonly cause: string
+  /** Nothing falls due by the clock meanwhile: no renewal, retry, end of a trial or cancellation. */
+  readonly holdsDue: boolean
+}
+
+/** In the place of a provider: all of them. */
+export const everyProvider = '*'
+
+/** Stops charging in every process. The first cause is kept. */
+export async function insertStop(
+  db: BillingDb,
+  provider: string,
+  cause: string,
+  now: Date,
+  holdsDue: boolean,
+): Promise<void> {
+  await sql`
+    insert into billing.charging_stop as s (provider, stopped_at, cause, holds_due)
+    values (${provider}, ${now}, ${cause}, ${holdsDue})
+    on conflict (provider) do update set holds_due = s.holds_due or excluded.holds_due`.execute(db)
+}
+
+/** The stop that holds for a provider, or any stop; one of all providers first. */
+export async function findChargingStop(db: BillingDb, provider?: string): Promise<ChargingStop | undefined> {
+  const row = await db
+    .selectFrom('billing.charging_stop')
+    .select(['provider', 'stopped_at', 'cause', 'holds_due'])
+    .$if(provider !== undefined, (query) => query.where('provider', 'in', [everyProvider, provider!]))
+    .orderBy('provider')
+    .limit(1)
+    .executeTakeFirst()
+  return (
+    row && {
+      provider: row.provider,
+      stoppedAt: row.stopped_at,
+      cause: row.cause,
+      holdsDue: row.holds_due,
+    }
+  )
+}
+
+/** Lifts the stop of a provider, or all there are. False: there was none. */
+export async function deleteStops(tx: BillingTx, provider?: string): Promise<boolean> {
+  const lifted = await tx
+    .deleteFrom('billing.charging_stop')
+    .$if(provider !== undefined, (query) => query.where('provider', '=', provider!))
+    .returning('cause')
+    .execute()
+  return lifted.length > 0
+}
+
+/** What fell due before this may have been sent already, so it is looked up before its first send. */
+export async function setLookupFirst(tx: BillingTx, before: Date): Promise<void> {
+  await tx.updateTable('billing.installation').set({ lookup_first_before: before }).execute()
+}
