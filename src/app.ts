@@ -42,7 +42,7 @@ export type App = Foundation & {
   readonly replica: Replica | undefined
   readonly access: Access
   readonly limiter: RateLimiter
-  /** Where the provider of new cards can be told what to do: the sandbox, or a simulator on this machine. */
+  /** Where the provider of new payment methods can be told what to do: the sandbox, or a simulator on this machine. */
   readonly sandboxUrl: string | undefined
   /** The secret key that opens it. */
   readonly sandboxKey: string | undefined
@@ -244,7 +244,7 @@ function missingAlarm(db: BillingApp['db'], clock: Clock): (name: string) => Pro
   return async (name) => {
     if (performance.now() - (toldAt.get(name) ?? Number.NEGATIVE_INFINITY) < alarmEveryMs) return
     toldAt.set(name, performance.now())
-    const note = `Cards and payments are stored at ${name}, and its keys are not set: what is due there waits. Set them as docs/providers.md says, and restart.`
+    const note = `Payment methods and payments are stored at ${name}, and its keys are not set: what is due there waits. Set them as docs/providers.md says, and restart.`
     await raiseAlarm(db, { kind: 'provider_missing', subject: name, note }, clock())
   }
 }

@@ -42,9 +42,9 @@ export type Config = {
   readonly dataDir: string
   readonly timeZone: string
   readonly bootstrapToken: string | undefined
-  /** The provider of new cards. */
+  /** The provider of new payment methods. */
   readonly provider: ProviderSettings & { readonly timeoutMs: number }
-  /** It, and every other one whose key is set: cards that it stored are still charged there. */
+  /** It, and every other one whose key is set: what it stored is still charged there. */
   readonly providers: readonly ProviderSettings[]
   /** Where ranks and volumes come from by themselves: those whose keys are set. */
   readonly sources: readonly SourceSettings[]

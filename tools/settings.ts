@@ -111,7 +111,8 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     {
       name: 'VAULT_KEYS',
       fallback: '(made, and kept in the data dir)',
-      meaning: 'Keys that seal cards and contacts, newest first. Keep a copy apart from the backups.',
+      meaning:
+        'Keys that seal payment methods and contacts, newest first. Keep a copy apart from the backups.',
       required: withDatabase,
     },
     {
@@ -131,7 +132,7 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     {
       name: 'PAYMENT_PROVIDER',
       fallback: 'sandbox',
-      meaning: 'Provider of new cards. Others whose key is set go on with the cards they stored.',
+      meaning: 'Provider of new payment methods. Others whose key is set go on with those they stored.',
       required: 'with `MODE=live`, and not `sandbox`',
     },
     {

@@ -267,7 +267,7 @@ async function billing(): Promise<void> {
   say(
     '### Trial',
     '',
-    'One per account, for ever. No card needed; subscribing during the trial adds one and keeps the trial end.',
+    'One per account, for ever. No payment method needed; subscribing during the trial adds one and keeps the trial end.',
   )
   await show('POST', '/api/billing/trial', { account_id: 'acct_3', plan_id: 'starter-monthly' })
   await show('POST', '/api/billing/trial', { account_id: 'acct_3', plan_id: 'starter-monthly' })
@@ -301,9 +301,9 @@ async function billing(): Promise<void> {
   await show('POST', '/api/billing/setup', { account_id: 'acct_1' })
 
   say(
-    '### Change the card',
+    '### Change the payment method',
     '',
-    'If a renewal has failed, the open invoice is charged at once with the new card.',
+    'If a renewal has failed, the open invoice is charged at once with the new payment method.',
   )
   await show(
     'POST',
@@ -352,7 +352,7 @@ async function billing(): Promise<void> {
   say(
     '### Accounts',
     '',
-    '`DELETE` erases contact data, card, reasons and notes; money and the trial stay. 409 while a subscription lives.',
+    '`DELETE` erases contact data, payment method, reasons and notes; money and the trial stay. 409 while a subscription lives.',
   )
   await show('GET', '/api/billing/accounts?q=acct_1')
   await show('GET', '/api/billing/accounts/acct_1')

@@ -46,7 +46,7 @@ export async function applyHistoryCommand(args: string[]): Promise<number> {
       )
       if (cards.length > 0) {
         print(
-          `${cards.length} subscriptions changed their card; the new one is lost and the old one is not charged:`,
+          `${cards.length} subscriptions changed their payment method; the new one is lost and the old one is not charged:`,
         )
         printTable(
           ['SUBSCRIPTION'],

@@ -16,7 +16,7 @@ rankledger audit apply FILE [--json]
 \`list\` shows the newest first. An actor is a token's id, \`operator\` for this command line, or \`service\`.
 
 A backup forgets what happened after it. \`export\` appends to FILE, which belongs on another machine, what must not be
-forgotten: cancellations and resumptions, erasures, used trials, changes of cards, revoked tokens; ids and instants, no
+forgotten: cancellations and resumptions, erasures, used trials, changed payment methods, revoked tokens; ids and instants, no
 personal data. Run it every few minutes. Each line carries the hash of all before it, so that a file that was cut or changed
 is noticed. \`apply\` brings those facts back into a restored database while charging is stopped; applying twice changes
 nothing. docs/runbook.md has the whole recipe.`,

@@ -104,7 +104,7 @@ const sentences: Readonly<Record<Outcome, string>> = {
   declined: 'declined; it stays held',
   pending: 'a charge of it is under way and settles by itself',
   not_held: 'not held (unknown, or somebody else was first)',
-  no_card: 'there is no card to charge; void it, or let the customer add one',
+  no_card: 'there is no payment method to charge; void it, or let the customer add one',
   void: 'void',
 }
 

@@ -12,7 +12,7 @@ export const demo: Command = {
   usage: `rankledger demo [--billing] [--batch] [--json]
 
 --billing lets fifty customers live through a year against the running service, by its own API and its movable clock: trials,
-declines, retries, refunds, cancellations, new cards. The service's clock is a year further afterwards.
+declines, retries, refunds, cancellations, new payment methods. The service's clock is a year further afterwards.
 --batch fills a workspace with keywords, ranks and search volumes.
 Without either, both. Sandbox mode only.`,
 

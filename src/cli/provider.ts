@@ -6,7 +6,7 @@ export const provider: Command = {
   usage: `rankledger provider check [--json]
 
 Asks every provider whose keys are set harmless questions and reports line by line: credentials, clock, listing, webhook
-secret. A provider that still holds cards in use and has no keys is reported too. Exits 0 if all lines are fine. A provider
+secret. A provider that still holds payment methods in use and has no keys is reported too. Exits 0 if all lines are fine. A provider
 that passes is charged through again, should it have refused our credentials before.`,
 
   async run(args) {
@@ -27,7 +27,7 @@ function jsonOf({ provider, isForNew, lines, ok, resumed }: CheckedProvider) {
 }
 
 function report({ provider, isForNew, lines, resumed }: CheckedProvider): void {
-  print(isForNew ? `${provider} (new cards)` : provider)
+  print(isForNew ? `${provider} (new payment methods)` : provider)
   for (const { subject, ok, message } of lines)
     print(`  ${(ok ? 'ok' : 'fault').padEnd(7)}${subject.padEnd(16)}${message}`)
   if (resumed) print('  Charging through it goes on.')

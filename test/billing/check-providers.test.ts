@@ -28,7 +28,7 @@ test('a provider that is set up right passes, and a stop for refused credentials
   expect(subjects.sort()).toEqual(['clock', 'credentials', 'listing', 'webhook_secret'])
   expect(await findChargingStop(db)).toBeUndefined()
   expect(await listAlarms(db, 5)).toEqual([])
-  expect((await check(['check'])).output).toMatch(/^sandbox \(new cards\)\n {2}ok {5}credentials/)
+  expect((await check(['check'])).output).toMatch(/^sandbox \(new payment methods\)\n {2}ok {5}credentials/)
 })
 
 test('one that cannot be reached or is set up badly fails line by line, and a stop stays', async () => {

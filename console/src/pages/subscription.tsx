@@ -85,10 +85,10 @@ function Shown({ one }: { one: One }) {
                   : []),
                 ...(one.cancel_reason ? [[say('cancelReason'), one.cancel_reason] as const] : []),
                 [
-                  say('card'),
+                  say('paymentMethod'),
                   one.payment_method
                     ? `${one.payment_method.brand} ·· ${one.payment_method.last4} · ${one.payment_method.expires}`
-                    : say('noCard'),
+                    : say('noPaymentMethod'),
                 ],
                 [say('access'), say(one.access ? 'yes' : 'no')],
                 [say('timezone'), one.timezone],
@@ -212,7 +212,7 @@ function Actions({ one }: { one: One }) {
       )}
       {allowed('change_payment_method') && (
         <Button size="xs" variant="default" onClick={() => setOpen('change_payment_method')}>
-          {say('actCard')}
+          {say('actPaymentMethod')}
         </Button>
       )}
       {allowed('cancel') && (
@@ -222,7 +222,7 @@ function Actions({ one }: { one: One }) {
       )}
       <CancelForm one={one} opened={open === 'cancel'} onClose={close} />
       <ResumeForm one={one} opened={open === 'resume'} onClose={close} />
-      <CardForm one={one} opened={open === 'change_payment_method'} onClose={close} />
+      <PaymentMethodForm one={one} opened={open === 'change_payment_method'} onClose={close} />
     </>
   )
 }
@@ -296,7 +296,7 @@ function ResumeForm({ one, opened, onClose }: FormProps) {
   )
 }
 
-function CardForm({ one, opened, onClose }: FormProps) {
+function PaymentMethodForm({ one, opened, onClose }: FormProps) {
   const say = useSay()
   const { mode } = useSession()
   const [card, setCard] = useState<string>(mode === 'sandbox' ? testCards[0] : '')
@@ -320,12 +320,14 @@ function CardForm({ one, opened, onClose }: FormProps) {
     <Confirm
       opened={opened}
       onClose={onClose}
-      title={say('actCard')}
-      yes={say('actCard')}
+      title={say('actPaymentMethod')}
+      yes={say('actPaymentMethod')}
       busy={act.isPending}
       onYes={() => act.mutate()}
     >
-      <Text size="sm">{one.status === 'past_due' ? say('cardPastDue') : <CardSays one={one} />}</Text>
+      <Text size="sm">
+        {one.status === 'past_due' ? say('paymentMethodPastDue') : <PaymentMethodSays one={one} />}
+      </Text>
       {mode === 'sandbox' ? (
         <Select
           label={say('testCard')}
@@ -346,7 +348,7 @@ function CardForm({ one, opened, onClose }: FormProps) {
   )
 }
 
-function CardSays({ one }: { one: One }) {
+function PaymentMethodSays({ one }: { one: One }) {
   const say = useSay()
-  return <>{say('cardSays', { amount: useMoney()(one.amount, one.currency) })}</>
+  return <>{say('paymentMethodSays', { amount: useMoney()(one.amount, one.currency) })}</>
 }

@@ -33,9 +33,11 @@ export function useSubscriptionColumns(): Column<Row>[] {
     { head: say('amount'), cell: (row) => <Money amount={row.amount} currency={row.currency} />, end: true },
     { head: say('nextCharge'), cell: (row) => <When at={row.next_billing_at} day />, wide: true },
     {
-      head: say('card'),
+      head: say('paymentMethod'),
       cell: (row) =>
-        row.payment_method ? `${row.payment_method.brand} ··${row.payment_method.last4}` : say('noCard'),
+        row.payment_method
+          ? `${row.payment_method.brand} ··${row.payment_method.last4}`
+          : say('noPaymentMethod'),
       wide: true,
     },
     { head: 'ID', cell: (row) => <Id of={row.subscription_id} />, wide: true },
@@ -95,9 +97,11 @@ export function Trials() {
     { head: say('plan'), cell: (row) => row.plan_id },
     { head: say('trialEnds'), cell: (row) => <When at={row.trial_ends_at} day /> },
     {
-      head: say('card'),
+      head: say('paymentMethod'),
       cell: (row) =>
-        row.payment_method ? `${row.payment_method.brand} ··${row.payment_method.last4}` : say('noCard'),
+        row.payment_method
+          ? `${row.payment_method.brand} ··${row.payment_method.last4}`
+          : say('noPaymentMethod'),
       wide: true,
     },
     {

@@ -79,8 +79,8 @@ const words = {
   when: ['When', '시각'],
   type: ['Type', '종류'],
   name: ['Name', '이름'],
-  card: ['Card', '카드'],
-  noCard: ['No card', '카드 없음'],
+  paymentMethod: ['Payment method', '결제 수단'],
+  noPaymentMethod: ['None', '없음'],
   nextCharge: ['Next charge', '다음 결제'],
   period: ['Period', '기간'],
   customer: ['Customer', '고객'],
@@ -143,7 +143,7 @@ const words = {
   cancelReason: ['Reason', '사유'],
   actCancel: ['Cancel subscription', '구독 해지'],
   actResume: ['Resume', '해지 철회'],
-  actCard: ['Change card', '카드 변경'],
+  actPaymentMethod: ['Change payment method', '결제 수단 변경'],
   cancelSays: [
     'The subscription ends just before {when}. That date’s {amount} will not be charged; access lasts until then.',
     '{when} 직전에 종료됩니다. 그날의 {amount}은 결제되지 않으며 그때까지 이용할 수 있습니다.',
@@ -156,13 +156,13 @@ const words = {
     'The cancellation is taken back. {amount} will be charged on {when}.',
     '해지를 철회합니다. {when}에 {amount}이 결제됩니다.',
   ],
-  cardSays: [
-    'The next charge of {amount} uses the new card.',
-    '다음 결제 {amount}부터 새 카드를 사용합니다.',
+  paymentMethodSays: [
+    'The next charge of {amount} uses the new payment method.',
+    '다음 결제 {amount}부터 새 결제 수단을 사용합니다.',
   ],
-  cardPastDue: [
-    'The open invoice is charged to the new card at once.',
-    '미결제 청구서가 새 카드로 즉시 결제됩니다.',
+  paymentMethodPastDue: [
+    'The open invoice is charged to the new payment method at once.',
+    '미결제 청구서가 새 결제 수단으로 즉시 결제됩니다.',
   ],
   billingKey: ['Billing key', '빌링 키'],
   testCard: ['Test card', '테스트 카드'],

@@ -121,7 +121,7 @@ async function endAwaited(app: BillingApp, attempt: Attempt, providerId: string)
   await settle(app, attempt, outcome.kind === 'paid' ? outcome : { kind: 'unknown' })
 }
 
-/** Ends what a subscription's customer is still awaited for, because another card is about to pay instead. */
+/** Ends what a subscription's customer is still awaited for, because another payment method is about to pay instead. */
 export async function endAwaitedOf(app: BillingApp, subscriptionId: string): Promise<void> {
   const awaited = await findNextAction(app.db, subscriptionId)
   if (!awaited) return

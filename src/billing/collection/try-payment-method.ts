@@ -28,8 +28,8 @@ import { endAwaitedOf, resolveOpenPayment } from './resolve-open-payments.ts'
 import { settlePayments } from './settle-payments.ts'
 
 /**
- * Puts an offered card to use: on a trial for its end, on a running subscription in place of the old one, on a past due
- * one by charging what is owed with it first. Safe to repeat; a card that was turned down is refused for its reason.
+ * Puts an offered payment method to use: on a trial for its end, on a running subscription in place of the old one, on a past due
+ * one by charging what is owed with it first. Safe to repeat; one that was turned down is refused for its reason.
  */
 export async function useMethod(app: BillingApp, methodId: string): Promise<Finished<Subscription>> {
   await answerWithin(app.terms.answerWithinMs, () => advanceMethod(app, methodId))
@@ -39,7 +39,7 @@ export async function useMethod(app: BillingApp, methodId: string): Promise<Fini
   return { state: method.state === 'kept' ? 'done' : 'pending', result }
 }
 
-/** Goes on with cards whose request is gone. */
+/** Goes on with payment methods whose request is gone. */
 export async function resumePaymentMethods(app: BillingApp): Promise<number> {
   return keepBusy({
     most: 16,
@@ -57,7 +57,7 @@ async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
 
   const checked = await checkMethod(app, method)
   if (checked.kind === 'failed') {
-    // A process that is about to end asked nobody, which says nothing about the card: its lease runs out.
+    // A process that is about to end asked nobody, which says nothing about the payment method: its lease runs out.
     if (checked.code === 'provider_unavailable' && app.stopping?.aborted) return
     return drop(app, methodId, checked.code)
   }
@@ -77,7 +77,7 @@ async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
 
 type Checked = { kind: 'usable'; card: Card | null } | { kind: 'failed'; code: string }
 
-/** A card that nobody charges now must at least be one: the provider says so, or it is not taken. */
+/** A payment method that nobody charges now must at least be one: the provider says so, or it is not taken. */
 async function checkMethod(app: BillingApp, method: StoredMethod): Promise<Checked> {
   if (method.exchanged && method.described) return { kind: 'usable', card: null }
   const ready = await readyMethod(app, method)
@@ -93,7 +93,7 @@ async function checkMethod(app: BillingApp, method: StoredMethod): Promise<Check
   }
 }
 
-/** Under the subscription's lock. Returns the attempt that must be charged before the card is kept, if any. */
+/** Under the subscription's lock. Returns the attempt that must be charged before the payment method is kept, if any. */
 async function applyMethod(
   app: BillingApp,
   tx: BillingTx,
@@ -166,7 +166,7 @@ async function noteChange(
   await insertEvents(tx, now, [terms ? { ...event, data: terms } : event])
 }
 
-/** The oldest invoice owed is charged with the new card. While another charge of it is in doubt, this one waits. */
+/** The oldest invoice owed is charged with the new payment method. While another charge of it is in doubt, this one waits. */
 async function chargeOwed(
   app: BillingApp,
   tx: BillingTx,
@@ -182,7 +182,7 @@ async function chargeOwed(
   return openAttempt(tx, now, owed.invoiceId, method, sendingLeaseMs(app.terms))
 }
 
-// The end of the doubt wakes the card; this is for the case that nobody does.
+// The end of the doubt wakes the payment method; this is for the case that nobody does.
 const retryDoubtMs = 60_000
 
 async function drop(app: BillingApp, methodId: string, code: string): Promise<void> {

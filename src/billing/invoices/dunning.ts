@@ -7,7 +7,7 @@ export type DunningStep = { readonly how: 'retry' | 'give_up'; readonly at: Date
 export type Unpaid = {
   readonly firstFailedAt: Date
   readonly timeZone: string
-  /** The card will not pass however often it is tried, so the rest of the time only waits for another one. */
+  /** The payment method will not pass however often it is tried, so the rest of the time only waits for another one. */
   readonly hard: boolean
 }
 

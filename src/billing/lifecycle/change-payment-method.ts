@@ -18,7 +18,7 @@ export type MethodRequest = {
   readonly mayTouch: (accountId: string) => boolean
 }
 
-/** Puts another card to use; what is past due is charged to it first, which may take its time to be decided. */
+/** Puts another payment method to use; what is past due is charged to it first, which may take its time to be decided. */
 export function changePaymentMethod(
   app: BillingApp,
   request: MethodRequest,
@@ -33,7 +33,7 @@ export function changePaymentMethod(
   }
 }
 
-/** Records the offer of another card. It is put to use after this commits. */
+/** Records the offer of another payment method. It is put to use after this commits. */
 async function recordOffer(app: BillingApp, tx: BillingTx, request: MethodRequest): Promise<string> {
   const now = app.clock()
   const subscription = await lockSubscription(tx, request.subscriptionId)

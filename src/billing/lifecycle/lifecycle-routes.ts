@@ -167,7 +167,7 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
       config,
       schema: {
         operationId: 'changePaymentMethod',
-        summary: 'Use another card; what is past due is charged to it at once',
+        summary: 'Replace the payment method and charge what is past due',
         tags: ['billing'],
         body: Type.Object(
           { subscription_id: SubscriptionId, payment_method: MethodBody },

@@ -24,7 +24,7 @@ export function setUpPaymentMethod(
   }
 }
 
-/** Records that an account is about to hand over a card. The provider is asked in `finishSetup`, after this commits. */
+/** Records that an account is about to hand over a payment method. The provider is asked in `finishSetup`, after this commits. */
 async function beginSetup(
   app: BillingApp,
   tx: BillingTx,
@@ -69,7 +69,7 @@ async function answerOf(
   return { setupId, provider, client: outcome.client }
 }
 
-/** A card that comes with another account's customer key is refused before anybody is asked about it. */
+/** A payment method that comes with another account's customer key is refused before anybody is asked about it. */
 export async function requireOwnCustomer(
   app: BillingApp,
   tx: BillingTx,

@@ -44,7 +44,7 @@ export type SubscribeRequest = {
   readonly actor: Actor
 }
 
-/** A first charge, or the card of a trial that has none. */
+/** A first charge, or the payment method of a trial that has none. */
 export type SubscribeIntent =
   | (Intent & {
       readonly kind: 'first_charge'
@@ -91,7 +91,7 @@ async function beginSubscription(
     subscriptionId,
     purpose: started ? 'first' : 'trial',
     planId: plan.planId,
-    // A first card lives and dies with its attempt, which has a lease of its own.
+    // A first payment method lives and dies with its attempt, which has a lease of its own.
     leaseMs: started ? null : sendingLeaseMs(app.terms),
     now,
   }

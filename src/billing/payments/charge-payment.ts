@@ -17,7 +17,7 @@ export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<
     if (lookup.kind !== 'none') return { kind: 'not_sent' }
   }
   const ready = await readyMethod(app, attempt.method)
-  // A card that is gone may have been charged by the lost database.
+  // A payment method that is gone may have been charged by the lost database.
   if (ready.kind === 'failed' && attempt.maybeSentBefore && attempt.method.exchanged)
     return { kind: 'unknown' }
   if (ready.kind !== 'ready') return ready
@@ -41,13 +41,13 @@ export async function chargeOrLook(app: BillingApp, attempt: Attempt): Promise<P
 
 /** Asks once more under the same key. What an earlier send did is not known, so only the outcome itself is told. */
 export async function resendCharge(app: BillingApp, attempt: Attempt): Promise<ChargeOutcome> {
-  // A restored attempt may have been charged elsewhere than its subscription's card of now is stored.
+  // A restored attempt may have been charged elsewhere than its subscription's payment method of now is stored.
   if (attempt.provider !== attempt.method.provider) return { kind: 'unknown' }
   const ready = await readyMethod(app, attempt.method)
   if (ready.kind === 'ready')
     return app.providers.named(attempt.provider).charge(requestOf(attempt, ready.billingKey))
   if (ready.kind === 'not_sent') return ready
-  // A one-time key that was never exchanged was never charged. A card that is gone may have been.
+  // A one-time key that was never exchanged was never charged. A payment method that is gone may have been.
   return attempt.method.exchanged
     ? { kind: 'unknown' }
     : { kind: 'refused', code: ready.code, replayed: true }

@@ -158,7 +158,7 @@ export async function keepMethod(tx: BillingTx, methodId: string): Promise<void>
   await keptUpdate([{ methodId, card: null }]).execute(tx)
 }
 
-/** The same as part of a larger statement, with what was learnt of the cards on the way. */
+/** The same as part of a larger statement, with what was learnt of them on the way. */
 export function keptUpdate(kept: readonly KeptMethod[]): RawBuilder<unknown> {
   return sql`
     update billing.payment_method m

@@ -42,7 +42,7 @@ export type Attempt = {
   readonly method: MethodInUse
 }
 
-/** The card of an attempt. What is sealed opens in memory only, just before it is used. */
+/** The payment method of an attempt. What is sealed opens in memory only, just before it is used. */
 export type MethodInUse = {
   readonly methodId: string
   /** Who stored it. */
@@ -51,7 +51,7 @@ export type MethodInUse = {
   readonly exchanged: boolean
 }
 
-/** Why an attempt failed: the card, the provider, or nobody. */
+/** Why an attempt failed: the payment method, the provider, or nobody. */
 export type FailureCode =
   | DeclineCode
   | 'billing_key_invalid'

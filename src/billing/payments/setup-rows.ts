@@ -36,7 +36,7 @@ export async function getSetup(db: BillingDb, setupId: string): Promise<Setup> {
   return found.rows[0]!
 }
 
-/** From here on a card may come with this customer key, from this account alone. */
+/** From here on a payment method may come with this customer key, from this account alone. */
 export async function keepCustomerKey(db: BillingDb, setupId: string, customerKey: string): Promise<void> {
   // Whoever was forgotten meanwhile stays so.
   await sql`

@@ -109,7 +109,7 @@ function guardedUse(
     name: provider.name,
     guards: provider.guards,
     charge: (request) => guarded(request.billingKey, () => provider.charge(request), notSent, unknown),
-    // The card behind a refund is not known here, so all refunds together count as one.
+    // The payment method behind a refund is not known here, so all refunds together count as one.
     refund: (request) => guarded('refunds', () => provider.refund(request), notSent, unknown),
     exchange: (authKey, customerKey) =>
       guarded(authKey, () => provider.exchange(authKey, customerKey), notSent, unknown),
@@ -218,17 +218,17 @@ function openGate({
   }
 }
 
-// One card, however often it is tried, is one subject: a bad card is not a bad provider.
+// One payment method, however often it is tried, is one subject: a bad one is not a bad provider.
 const failuresToOpen = 6
 const subjectsToOpen = 5
-// Nobody listens there: no card has anything to do with it.
+// Nobody listens there: no payment method has anything to do with it.
 const refusedConnectionsToOpen = 3
 const shortestRestMs = 1_000
 const longestRestMs = 15_000
 
 /**
- * The circuit breaker, in real time. It opens when several different cards in a row got no clear answer, or when no
- * connection comes about. After a rest one harmless lookup goes ahead as a probe, never a charge: an unlucky card in
+ * The circuit breaker, in real time. It opens when several different payment methods in a row got no clear answer, or when no
+ * connection comes about. After a rest one harmless lookup goes ahead as a probe, never a charge: an unlucky one in
  * that place would keep the circuit open for all others.
  */
 function openCircuit(onState: (state: CircuitState) => void, probe: () => Promise<{ kind: string }>) {

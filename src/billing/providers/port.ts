@@ -21,7 +21,7 @@ export type Provider = {
   exchange(authKey: string, customerKey: string): Promise<ExchangeOutcome>
   /** What may be shown of a billing key, and whether it can be charged at all. */
   describe(billingKey: string): Promise<DescribeOutcome>
-  /** Has the provider delete what it stored of a card. Done also where it is gone already. */
+  /** Has the provider delete what it stored of a payment method. Done also where it is gone already. */
   forget(billingKey: string): Promise<ForgetOutcome>
   /** Prepares the collecting of a card in the browser. */
   setUp(request: SetUpRequest): Promise<SetUpOutcome>
@@ -86,7 +86,7 @@ export type Contradiction =
   /** The key is known with another request. */
   | { kind: 'key_used_otherwise' }
 
-/** Our own credentials are refused, by the provider's code for that: nothing was done, and no card has to do with it. */
+/** Our own credentials are refused, by the provider's code for that: nothing was done, and no payment method has to do with it. */
 export type CredentialsRefused = { kind: 'credentials_refused' }
 
 export type PaymentLookup =
@@ -239,7 +239,7 @@ export type WebhookHint = {
   readonly live: boolean | null
 }
 
-/** Why a card did not pay, in one vocabulary for all providers. */
+/** Why a payment method did not pay, in one vocabulary for all providers. */
 export type DeclineCode = (typeof declineCodes)[number]
 
 export const declineCodes = [
@@ -262,7 +262,7 @@ const hardDeclines: ReadonlySet<DeclineCode> = new Set([
   'not_supported',
 ])
 
-/** A hard decline will not pass with the same card, however often it is tried. */
+/** A hard decline will not pass with the same payment method, however often it is tried. */
 export function isHard(code: DeclineCode): boolean {
   return hardDeclines.has(code)
 }

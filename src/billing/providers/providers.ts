@@ -3,11 +3,11 @@ import type { Provider } from './port.ts'
 
 /** The payment providers of this installation. */
 export type Providers = {
-  /** New cards go to it. */
+  /** New payment methods go to it. */
   readonly forNew: Provider
-  /** Those that can be asked, that for new cards first. */
+  /** Those that can be asked, that for new payment methods first. */
   readonly all: readonly Provider[]
-  /** The one of a stored card or payment. Without keys for it, one that can be asked nothing. */
+  /** The one of a stored payment method or payment. Without keys for it, one that can be asked nothing. */
   named(name: string): Provider
 }
 

@@ -23,7 +23,7 @@ export type AppliedHistory = {
   readonly erasures: number
   readonly trials: number
   readonly tokens: number
-  /** Subscriptions whose card was changed after the backup: the old one is not charged, and the new one is lost. */
+  /** Subscriptions whose payment method was changed after the backup: the old one is not charged, and the new one is lost. */
   readonly cards: readonly string[]
   /** Subscriptions that began after the backup; what was taken for them is found by adopting, and stays unplaced. */
   readonly lost: readonly { subscription: string; account: string }[]

@@ -107,7 +107,7 @@ export type Failure = {
   readonly begins: boolean
   readonly timeZone: string
   readonly code: FailureCode
-  /** Whether the subscription's own card failed, or one that was offered in its place. */
+  /** Whether the subscription's own payment method failed, or one that was offered in its place. */
   readonly ownMethod: boolean
   readonly firstFailedAt: Date | null
   /** What dunning was about to do before this attempt. */

@@ -125,7 +125,7 @@ export function monthlyRevenue(terms: readonly TermsCount[]): { currency: string
   return [...sums].sort().map(([currency, amount]) => ({ currency, amount }))
 }
 
-/** The share of those that ran in the last thirty days and no longer do. Trials that lapsed and cards refused at once are none. */
+/** The share of those that ran in the last thirty days and no longer do. Trials that lapsed and first charges refused at once are none. */
 export function churnOf(terms: readonly TermsCount[]): { ended: number; live: number; rate: number } {
   const ended = terms.reduce((sum, { lost }) => sum + lost, 0)
   const live = terms.reduce(

@@ -39,7 +39,7 @@ export type UpcomingDay = {
   readonly amount: bigint
 }
 
-/** What will be charged by then, by day. A trial without a card will end uncharged. */
+/** What will be charged by then, by day. A trial without a payment method will end uncharged. */
 export async function countUpcoming(
   db: BillingDb,
   accountId: string | undefined,

@@ -37,7 +37,7 @@ const lookupsAtOnce = 4
 
 /**
  * The adapter to Toss Payments. Its codes decide and never its HTTP statuses alone; its idempotency keys do not look at the
- * body, so that every answer is held against what was asked; and no approval of a stored card is ever notified.
+ * body, so that every answer is held against what was asked; and no approval of a stored payment method is ever notified.
  */
 export function tossProvider(options: TossProviderOptions): Provider {
   const fetchJson = openFetchJson({
