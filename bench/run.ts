@@ -25,7 +25,10 @@ const results: BenchResult[] = []
 for (const name of all.filter((one) => positionals.length === 0 || positionals.includes(one))) {
   if (!values.json) process.stderr.write(`measuring ${name} …\n`)
   const { bench } = (await import(`./${name}.bench.ts`)) as { bench(): Promise<BenchResult[]> }
-  results.push(...(await bench()))
+  const measured = await bench()
+  // What was measured is not lost if a later bench fails.
+  if (values.json) for (const one of measured) process.stderr.write(`${JSON.stringify(one)}\n`)
+  results.push(...measured)
 }
 
 const report = { commit: commit(), node: process.version, cpus: cpus().length, results }

@@ -33,8 +33,10 @@ export async function bench(): Promise<BenchResult[]> {
     const atRest = await measure()
 
     const training = keepTraining(stage, `http://127.0.0.1:${port}/api/batch/trigger`, token!)
-    while ((await runOf(stage)).progress < 0.06) await sleep(100)
-    const whileTraining = await measure()
+    const whileTraining = await (async () => {
+      while (((await runOf(stage))?.progress ?? 0) < 0.06) await sleep(100)
+      return await measure()
+    })().finally(training.end)
     const trained = await training.end()
     process.stderr.write(`${trained} trainings were begun meanwhile\n`)
     return [
@@ -99,7 +101,8 @@ async function fill(stage: Stage): Promise<void> {
   await stage.db.query('analyze')
 }
 
-async function runOf(stage: Stage): Promise<{ status: string; progress: number }> {
+/** The latest run, if there is one yet. */
+async function runOf(stage: Stage): Promise<{ status: string; progress: number } | undefined> {
   const { rows } = await stage.db.query('select status, progress from batch.run order by id desc limit 1')
   return rows[0]
 }

@@ -13,15 +13,30 @@ const rowsPerPart = 16_384
  */
 export function chooseCuts(column: Float32Array): Float32Array {
   const sorted = presentValues(column).sort()
-  const distinct = sorted.filter((value, index) => index === 0 || value !== sorted[index - 1])
-  const edges = distinct.length <= maxBins ? distinct : quantiles(sorted)
+  const edges = fewValues(sorted) ?? quantiles(sorted)
   return Float32Array.of(...edges.slice(0, -1), Infinity)
 }
 
 /** Every n-th row of a long column is enough to place the edges. */
 function presentValues(column: Float32Array): Float32Array {
   const step = Math.ceil(column.length / rowsForCuts)
-  return column.filter((value, row) => row % step === 0 && !Number.isNaN(value))
+  const present = new Float32Array(rowsForCuts)
+  let count = 0
+  for (let row = 0; row < column.length; row += step)
+    if (!Number.isNaN(column[row]!)) present[count++] = column[row]!
+  return present.subarray(0, count)
+}
+
+/** Every value, where each can have a bin of its own. */
+function fewValues(sorted: Float32Array): Float32Array | undefined {
+  const distinct = new Float32Array(maxBins)
+  let count = 0
+  for (let at = 0; at < sorted.length; at++) {
+    if (at > 0 && sorted[at] === sorted[at - 1]) continue
+    if (count === maxBins) return undefined
+    distinct[count++] = sorted[at]!
+  }
+  return distinct.subarray(0, count)
 }
 
 function quantiles(sorted: Float32Array): Float32Array {

@@ -1,12 +1,12 @@
 import { softmaxRows } from '../models/model.ts'
-import { logLoss } from './metrics.ts'
+import { rowLoss } from './loss.ts'
 
 /**
  * The temperature under which scores give the lowest log-loss. Above one says the scores were too sure.
  * The loss has a single valley along the temperature, so a golden-section search finds it.
  */
 export function fitTemperature(scores: Float64Array, labels: Uint8Array, classes: number): number {
-  const lossAt = (log: number) => lossOfScores(temper(scores, Math.exp(log)), labels, classes)
+  const lossAt = (log: number) => lossOfScores(scores, labels, classes, Math.exp(log))
   return Math.exp(goldenSection(Math.log(COLDEST), Math.log(HOTTEST), lossAt))
 }
 
@@ -18,10 +18,21 @@ export function temper(scores: Float64Array, temperature: number): Float64Array 
   return scores.map((score) => score / temperature)
 }
 
-export function lossOfScores(scores: Float64Array, labels: Uint8Array, classes: number): number {
-  const probabilities = scores.slice()
-  softmaxRows(probabilities, classes)
-  return logLoss(probabilities, labels, classes)
+/** The log-loss of scores under a temperature. A search asks this some thirty times, so nothing is stored on the way. */
+export function lossOfScores(
+  scores: Float64Array,
+  labels: Uint8Array,
+  classes: number,
+  temperature = 1,
+): number {
+  const row = new Float64Array(classes)
+  let sum = 0
+  for (let at = 0; at < labels.length; at++) {
+    for (let k = 0; k < classes; k++) row[k] = scores[at * classes + k]! / temperature
+    softmaxRows(row, classes)
+    sum += rowLoss(row[labels[at]!]!)
+  }
+  return sum / labels.length
 }
 
 const STEPS = 30

@@ -1,3 +1,4 @@
+import { type Among, countRows, type Examples } from '../dataset/examples.ts'
 import { rowLoss } from './loss.ts'
 import { createRandom } from './random.ts'
 
@@ -39,22 +40,44 @@ export function measure(probabilities: Float64Array, labels: Uint8Array, classes
 }
 
 export function logLoss(probabilities: Float64Array, labels: Uint8Array, classes: number): number {
-  return mean(rowLosses(probabilities, labels, classes))
+  let sum = 0
+  for (let row = 0; row < labels.length; row++) sum += rowLoss(probabilities[row * classes + labels[row]!]!)
+  return sum / labels.length
+}
+
+/** The same on those of the rows that count; probabilities are given for all. */
+export function logLossAmong(
+  among: Among,
+  probabilities: Float64Array,
+  examples: Examples,
+  classes: number,
+): number {
+  const { labels, ranked } = examples
+  const counted = among === 'ranked' ? ranked : undefined
+  let sum = 0
+  for (let row = 0; row < labels.length; row++)
+    if (!counted || counted[row] === 1) sum += rowLoss(probabilities[row * classes + labels[row]!]!)
+  return sum / countRows(examples, among)
 }
 
 export function rowLosses(probabilities: Float64Array, labels: Uint8Array, classes: number): Float64Array {
-  return Float64Array.from(labels, (label, row) => rowLoss(probabilities[row * classes + label]!))
+  const losses = new Float64Array(labels.length)
+  for (let row = 0; row < labels.length; row++)
+    losses[row] = rowLoss(probabilities[row * classes + labels[row]!]!)
+  return losses
 }
 
 export function accuracy(probabilities: Float64Array, labels: Uint8Array, classes: number): number {
   let right = 0
-  for (const [row, label] of labels.entries()) if (topLabel(probabilities, row, classes) === label) right++
+  for (let row = 0; row < labels.length; row++)
+    if (topLabel(probabilities, row, classes) === labels[row]) right++
   return right / labels.length
 }
 
 export function confusion(probabilities: Float64Array, labels: Uint8Array, classes: number): number[][] {
   const counts = Array.from({ length: classes }, () => new Array<number>(classes).fill(0))
-  for (const [row, label] of labels.entries()) counts[label]![topLabel(probabilities, row, classes)]!++
+  for (let row = 0; row < labels.length; row++)
+    counts[labels[row]!]![topLabel(probabilities, row, classes)]!++
   return counts
 }
 
@@ -92,14 +115,14 @@ export function reliability(
   bins = 10,
 ): ReliabilityBin[] {
   const sums = Array.from({ length: bins }, () => ({ examples: 0, probability: 0, hits: 0 }))
-  for (const [row, label] of labels.entries()) {
+  for (let row = 0; row < labels.length; row++) {
     const top = topLabel(probabilities, row, classes)
     const probability = probabilities[row * classes + top]!
     // A figure that is not a number belongs nowhere and must not vanish: it spoils the last bin.
     const bin = sums[Math.min(bins - 1, Math.floor(probability * bins))] ?? sums[bins - 1]!
     bin.examples++
     bin.probability += probability
-    if (top === label) bin.hits++
+    if (top === labels[row]) bin.hits++
   }
   return sums.flatMap(({ examples, probability, hits }, at) =>
     examples === 0
@@ -164,7 +187,8 @@ function sumByGroup(first: Float64Array, second: Float64Array, groups: Int32Arra
   const places = new Map<number, number>()
   const sums: number[] = []
   const counts: number[] = []
-  for (const [row, group] of groups.entries()) {
+  for (let row = 0; row < groups.length; row++) {
+    const group = groups[row]!
     let place = places.get(group)
     if (place === undefined) {
       place = sums.push(0) - 1
@@ -212,7 +236,7 @@ export function aucBetween(
 
 /** How often a hit has a higher score than a miss; undefined without both. */
 function auc(scores: Float64Array, hit: Uint8Array): number | undefined {
-  const order = Array.from(hit.keys()).sort((a, b) => scores[a]! - scores[b]!)
+  const order = Uint32Array.from(hit.keys()).sort((a, b) => scores[a]! - scores[b]!)
   let positives = 0
   let rankSum = 0
   for (let start = 0; start < order.length; ) {

@@ -1,4 +1,4 @@
-import { countClasses, type Examples } from '../dataset/examples.ts'
+import { type Among, countRows, type Examples } from '../dataset/examples.ts'
 import { columnOf, type FeatureName } from '../dataset/features.ts'
 import { rowLoss } from './loss.ts'
 
@@ -33,14 +33,22 @@ export function signOf(value: number): number {
 export type Shares = number[][]
 
 /** Class shares; by the sign of a rule's figure where a rule is named. Few rows of a sign lean on all rows. */
-export function sharesOf(examples: Examples, classes: number, rule?: NaiveRule): Shares {
-  const all = countClasses(examples.labels, classes)
-  const total = examples.labels.length
-  const overall = Array.from(all, (count) => (count + 1) / (total + classes))
-  if (!rule) return [overall]
-  const column = examples.columns[columnOf[naiveRules[rule]]]!
+export function sharesOf(
+  examples: Examples,
+  classes: number,
+  rule?: NaiveRule,
+  among: Among = 'all',
+): Shares {
   const counts = signs.map(() => new Float64Array(classes))
-  for (let row = 0; row < total; row++) counts[signOf(column[row]!)]![examples.labels[row]!]!++
+  eachRow(examples, rule, among, (sign, label) => {
+    counts[sign]![label]!++
+  })
+  const total = countRows(examples, among)
+  const overall = Array.from({ length: classes }, (_, label) => {
+    const count = counts.reduce((sum, bySign) => sum + bySign[label]!, 0)
+    return (count + 1) / (total + classes)
+  })
+  if (!rule) return [overall]
   return counts.map((bySign) => {
     const rows = bySign.reduce((sum, count) => sum + count, 0)
     return overall.map((share, label) => (bySign[label]! + share) / (rows + 1))
@@ -48,37 +56,47 @@ export function sharesOf(examples: Examples, classes: number, rule?: NaiveRule):
 }
 
 /** The mean log-loss of shares on some rows. */
-export function lossOfShares(shares: Shares, examples: Examples, rule?: NaiveRule): number {
-  const column = rule && examples.columns[columnOf[naiveRules[rule]]]!
+export function lossOfShares(
+  shares: Shares,
+  examples: Examples,
+  rule?: NaiveRule,
+  among: Among = 'all',
+): number {
   const losses = shares.map((row) => row.map(rowLoss))
   let sum = 0
-  for (let row = 0; row < examples.labels.length; row++)
-    sum += losses[column ? signOf(column[row]!) : 0]![examples.labels[row]!]!
-  return sum / examples.labels.length
+  eachRow(examples, rule, among, (sign, label) => {
+    sum += losses[sign]![label]!
+  })
+  return sum / countRows(examples, among)
 }
 
-/** The rows on which a keyword was visible at both ends. */
-export function rankedOnly(examples: Examples): Examples {
-  const { ranked } = examples
-  if (!ranked) return examples
-  const isRanked = (_: number, row: number) => ranked[row] === 1
-  return {
-    columns: examples.columns.map((column) => column.filter(isRanked)),
-    labels: examples.labels.filter(isRanked),
-    days: examples.days.filter(isRanked),
-    groups: examples.groups.filter(isRanked),
+/** Goes over the rows that count; without a rule all are of the first sign. */
+function eachRow(
+  { columns, labels, ranked }: Examples,
+  rule: NaiveRule | undefined,
+  among: Among,
+  act: (sign: number, label: number) => void,
+): void {
+  const column = rule && columns[columnOf[naiveRules[rule]]]!
+  const counted = among === 'ranked' ? ranked : undefined
+  for (let row = 0; row < labels.length; row++) {
+    if (counted && counted[row] === 0) continue
+    act(column ? signOf(column[row]!) : 0, labels[row]!)
   }
 }
 
 /** How the rivals of a model do on later rows, having learnt from earlier ones. */
 export type RivalLosses = { classShares: number; rules: Record<NaiveRule, number>; best: NaiveRule }
 
-export function meetRivals(past: Examples, future: Examples, classes: number): RivalLosses {
-  const rules = Object.fromEntries(
-    naiveRuleNames.map((rule) => [rule, lossOfShares(sharesOf(past, classes, rule), future, rule)]),
-  ) as Record<NaiveRule, number>
+/** On ranked rows a rival has learnt from ranked rows. */
+export function meetRivals(past: Examples, future: Examples, classes: number, among: Among): RivalLosses {
+  const lossOf = (rule?: NaiveRule) => lossOfShares(sharesOf(past, classes, rule, among), future, rule, among)
+  const rules = Object.fromEntries(naiveRuleNames.map((rule) => [rule, lossOf(rule)])) as Record<
+    NaiveRule,
+    number
+  >
   return {
-    classShares: lossOfShares(sharesOf(past, classes), future),
+    classShares: lossOf(),
     rules,
     best: naiveRuleNames.reduce((best, rule) => (rules[rule] < rules[best] ? rule : best)),
   }

@@ -27,6 +27,18 @@ export type PlanOptions = Watch & {
   /** How far a label looks ahead; as many days are left out between learning and judging. */
   horizonDays: number
   seed: number
+  /** Finds the rounds elsewhere, at the same time. Otherwise one question follows the other. */
+  planRoundsAside?: PlanRoundsAside | undefined
+}
+
+export type PlanRoundsAside = (work: RoundsWork, watch: Watch) => Promise<PlannedRounds>
+
+/** How many rounds are best for boosters of these windows, all together? */
+export type RoundsWork = { windows: TimeSplit[]; settings: BoosterSettings; classes: number }
+export type PlannedRounds = {
+  rounds: number
+  /** What the boosters then say of the rows of all windows, one window after the other. */
+  scores: Float64Array
 }
 
 /** Below this many rows a booster learns the noise by heart. */
@@ -36,7 +48,7 @@ const penalties = [10, 100]
 const leastStep = 0.0005
 
 /** Questions of planning are answered by so many rows as well as by all of them, in a fraction of the time. */
-const mostPlanningRows = 120_000
+const mostPlanningRows = 60_000
 const mostPlanningLaterRows = 40_000
 /** A regression has some hundred weights; more rows move none of them. */
 const mostSoftmaxRows = 30_000
@@ -45,7 +57,7 @@ const mostSoftmaxRows = 30_000
  * Learns penalty, rounds, temperatures and the shares of the blend from rolling windows: each is predicted
  * from the days before it, and all are judged together, because one alone may be an odd fortnight.
  */
-export function planLadder(past: Examples, options: PlanOptions): LadderPlan {
+export async function planLadder(past: Examples, options: PlanOptions): Promise<LadderPlan> {
   const { classes, seed } = options
   const rows = past.labels.length
   const windows = rollingSplits(past, options.horizonDays).map((split) => ({
@@ -75,12 +87,15 @@ export function planLadder(past: Examples, options: PlanOptions): LadderPlan {
     ),
   ]
 
+  const work: RoundsWork = { windows, settings: plan.booster, classes }
+  const boosting = partOf(options, 0.3, 1)
+  const aside = rows >= boosterRows ? options.planRoundsAside?.(work, boosting) : undefined
   const regression = planSoftmax(windows, labels, partOf(options, 0, 0.3), classes)
   plan.softmaxL2 = regression.l2
   plan.rungs.push(rate('softmax', regression.scores))
 
   if (rows >= boosterRows) {
-    const boosted = planBooster(windows, plan.booster, partOf(options, 0.3, 1), classes)
+    const boosted = aside ? await aside : planRounds(work, boosting)
     plan.booster = { ...plan.booster, rounds: boosted.rounds }
     plan.boosterRows = sum(windows.map((split) => split.past.labels.length)) / windows.length
     plan.rungs.push(rate('gbdt', boosted.scores))
@@ -170,8 +185,7 @@ function planSoftmax(windows: TimeSplit[], labels: Uint8Array, watch: Watch, cla
   return tries.reduce((best, one) => (one.loss < best.loss ? one : best))
 }
 
-/** The number of rounds that is best for all windows together. */
-function planBooster(windows: TimeSplit[], settings: BoosterSettings, watch: Watch, classes: number) {
+export function planRounds({ windows, settings, classes }: RoundsWork, watch: Watch): PlannedRounds {
   const boosters = windows.map((split) => openBooster(split.past, classes, settings, split.future))
   const { rounds, scores } = growTogether(boosters, { ...settings, patience }, watch)
   return { rounds, scores: joinScores(scores) }

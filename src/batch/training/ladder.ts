@@ -8,6 +8,7 @@ import {
   classSharesOf,
   type LadderPlan,
   type PlanOptions,
+  type PlanRoundsAside,
   planLadder,
   type RungName,
   trainRegression,
@@ -40,10 +41,12 @@ export type Rung = {
   holdout: Metrics
 }
 
-export type LadderOptions = PlanOptions & {
-  /** Trains a rung elsewhere, at the same time, if it is worth it. Otherwise one training follows the other. */
-  trainAside?: ((work: RungWork) => Promise<Model> | undefined) | undefined
+export type LadderOptions = Omit<PlanOptions, 'planRoundsAside'> & {
+  /** Somewhere else to work at the same time, where so many rows are worth it. Otherwise one work follows the other. */
+  asideFor?: ((rows: number) => Aside | undefined) | undefined
 }
+
+export type Aside = { planRounds: PlanRoundsAside; trainRung(work: RungWork): Promise<Model> }
 
 /** A rung to be trained as the plan says. */
 export type RungWork = { name: RungName; plan: LadderPlan; examples: Examples; classes: number }
@@ -60,10 +63,15 @@ export async function climbLadder(examples: Examples, options: LadderOptions): P
   if (!split || classesSeen(split.past, classes) < 2) return { kind: 'insufficient_labels' }
 
   const watch = forwardOnly(options)
-  const plan = planLadder(split.past, { ...options, ...partOf(watch, 0, 0.3) })
+  const elsewhere = options.asideFor?.(examples.labels.length)
+  const plan = await planLadder(split.past, {
+    ...options,
+    ...partOf(watch, 0, 0.3),
+    planRoundsAside: elsewhere?.planRounds,
+  })
   const work: RungWork = { name: plan.choice, plan, examples, classes }
   // The two largest trainings need nothing of each other.
-  const aside = options.trainAside?.(work)
+  const aside = elsewhere?.trainRung(work)
   const judged = trainRungs(
     plan.rungs.map((rung) => rung.name),
     { ...work, examples: split.past },

@@ -1,18 +1,19 @@
 import { release } from '../../platform/release.ts'
-import { type Examples, holdOut, sliceExamples } from '../dataset/examples.ts'
+import { countRows, type Examples, holdOut, sliceExamples } from '../dataset/examples.ts'
 import { daysKept, examplesOf, featureNames, horizonOfHistory } from '../dataset/features.ts'
 import { calendarOf, dayName, type History, spanOf } from '../dataset/history.ts'
 import { leastPlaces, leastShare, medianDaysFor } from '../dataset/label.ts'
 import { importances } from '../learning/importance.ts'
 import {
   logLoss,
+  logLossAmong,
   type Metrics,
   measure,
   type PairedDifference,
   pairedBootstrap,
   rowLosses,
 } from '../learning/metrics.ts'
-import { meetRivals, naiveRuleNames, type RivalLosses, rankedOnly, sharesOf } from '../learning/rivals.ts'
+import { meetRivals, naiveRuleNames, type RivalLosses, sharesOf } from '../learning/rivals.ts'
 import type { Watch } from '../learning/watch.ts'
 import { withExpectations } from '../models/explain.ts'
 import {
@@ -56,7 +57,7 @@ type Climbed = Extract<Climb, { kind: 'climbed' }>
 export async function makeModel(
   history: History,
   request: MakeRequest,
-  options: Watch & Pick<LadderOptions, 'trainAside'> = {},
+  options: Watch & Pick<LadderOptions, 'asideFor'> = {},
 ): Promise<Made> {
   const horizonDays = horizonOfHistory(history)
   const examples = examplesOf(history, horizonDays)
@@ -78,8 +79,8 @@ export async function makeModel(
       naiveRule: rivals.all.rules[rivals.all.best],
     },
     ranked: {
-      examples: rivals.rankedHoldout.labels.length,
-      candidate: lossOn(climb.chosen.model, rivals.rankedHoldout),
+      examples: countRows(climb.holdout, 'ranked'),
+      candidate: lossOnRanked(climb.chosen, climb.holdout),
       classShares: rivals.ranked.classShares,
       naiveRule: rivals.ranked.rules[rivals.ranked.best],
     },
@@ -109,17 +110,15 @@ export async function makeModel(
     features: featureNames,
     data: dataOf(history, examples, climb, request),
     metrics: {
-      holdout: judgedFigures(outcome.judged.holdout, outcome.judged.model, rivals.rankedHoldout),
+      holdout: judgedFigures(outcome.judged.holdout, outcome.judged, climb.holdout),
       baseline_prior: {
         ...figuresOf(climb.classShares),
         confusion: climb.classShares.confusion,
-        ranked: rankedLoss(rivals.ranked.classShares, rivals.rankedHoldout),
+        ranked: rankedLoss(rivals.ranked.classShares, climb.holdout),
       },
       baseline_naive: naiveFigures(rivals, climb.holdout),
       active_same_holdout:
-        active && 'model' in active
-          ? judgedFigures(active.metrics, active.model, rivals.rankedHoldout)
-          : null,
+        active && 'metrics' in active ? judgedFigures(active.metrics, active, climb.holdout) : null,
       rungs: climb.rungs.map(({ name, validationLoss, holdout }) => ({
         name,
         validation_log_loss: validationLoss ?? null,
@@ -151,38 +150,38 @@ export async function makeModel(
   return { kind: 'made', manifest, artifact, judged, judgedSha256: sha256Of(judged), samples }
 }
 
-type Rivals = { all: RivalLosses; ranked: RivalLosses; rankedHoldout: Examples }
+type Rivals = { all: RivalLosses; ranked: RivalLosses }
 
 /** What could be said without a model, learnt from the same days and met on the same hold-out. */
 function rivalsOf(examples: Examples, { holdout }: Climbed, horizonDays: number): Rivals {
   const { past } = holdOut(examples, horizonDays)!
-  const rankedHoldout = rankedOnly(holdout)
   return {
-    all: meetRivals(past, holdout, classes.length),
-    ranked: meetRivals(rankedOnly(past), rankedHoldout, classes.length),
-    rankedHoldout,
+    all: meetRivals(past, holdout, classes.length, 'all'),
+    ranked: meetRivals(past, holdout, classes.length, 'ranked'),
   }
 }
 
-function lossOn(model: Model, { columns, labels }: Examples): number {
-  return logLoss(predict(model, columns), labels, classes.length)
+/** What a model said of every row of the hold-out. */
+type Said = { probabilities: Float64Array }
+
+function lossOnRanked({ probabilities }: Said, holdout: Examples): number {
+  return logLossAmong('ranked', probabilities, holdout, classes.length)
 }
 
-type Met = { metrics: Metrics; model: Model; difference: PairedDifference } | { notComparable: string }
+type Met = (Said & { metrics: Metrics; difference: PairedDifference }) | { notComparable: string }
 
 /** How the active model does on the candidate's hold-out. It has not seen these days either: it was judged earlier. */
 function meet({ chosen, holdout }: Climbed, { active, seed }: MakeRequest): Met | undefined {
   if (!active) return undefined
   if ('notComparable' in active) return active
   const { columns, labels, groups } = holdout
-  const model = decodeModel(active.judged)
-  const theirs = predict(model, columns)
+  const theirs = predict(decodeModel(active.judged), columns)
   const losses = [chosen.probabilities, theirs].map((probabilities) =>
     rowLosses(probabilities, labels, classes.length),
   )
   return {
     metrics: measure(theirs, labels, classes.length),
-    model,
+    probabilities: theirs,
     difference: pairedBootstrap(losses[0]!, losses[1]!, groups, seed),
   }
 }
@@ -245,28 +244,29 @@ function gateOf(
   }
 }
 
-function judgedFigures(metrics: Metrics, model: Model, rankedHoldout: Examples): JudgedFigures {
+function judgedFigures(metrics: Metrics, said: Said, holdout: Examples): JudgedFigures {
   return {
     ...figuresOf(metrics),
-    ranked: rankedLoss(lossOn(model, rankedHoldout), rankedHoldout),
+    ranked: rankedLoss(lossOnRanked(said, holdout), holdout),
     confusion: metrics.confusion,
   }
 }
 
-function rankedLoss(loss: number, { labels }: Examples): RankedLoss {
-  return { examples: labels.length, log_loss: labels.length === 0 ? null : loss }
+function rankedLoss(loss: number, holdout: Examples): RankedLoss {
+  const examples = countRows(holdout, 'ranked')
+  return { examples, log_loss: examples === 0 ? null : loss }
 }
 
-function naiveFigures({ all, ranked, rankedHoldout }: Rivals, holdout: Examples): NaiveFigures {
+function naiveFigures({ all, ranked }: Rivals, holdout: Examples): NaiveFigures {
   return {
     rule: all.best,
     examples: holdout.labels.length,
     log_loss: all.rules[all.best],
-    ranked: { rule: ranked.best, ...rankedLoss(ranked.rules[ranked.best], rankedHoldout) },
+    ranked: { rule: ranked.best, ...rankedLoss(ranked.rules[ranked.best], holdout) },
     rules: naiveRuleNames.map((rule) => ({
       rule,
       log_loss: all.rules[rule],
-      ranked_log_loss: rankedLoss(ranked.rules[rule], rankedHoldout).log_loss,
+      ranked_log_loss: rankedLoss(ranked.rules[rule], holdout).log_loss,
     })),
   }
 }

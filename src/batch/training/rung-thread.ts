@@ -1,5 +1,10 @@
 import { answerFromThread } from '../runs/work-in-thread.ts'
 import { type RungWork, trainRungOf } from './ladder.ts'
+import { planRounds, type RoundsWork } from './ladder-plan.ts'
 
-/** The inside of the thread that trains the model to use while the other one trains the model to be judged. */
-await answerFromThread<RungWork>(async (work, onProgress) => trainRungOf(work, { onProgress }))
+export type AsideWork = { kind: 'rounds'; work: RoundsWork } | { kind: 'rung'; work: RungWork }
+
+/** The inside of the second thread: it finds the rounds, and later trains the model to use, while the first does the rest. */
+await answerFromThread<AsideWork>(async ({ kind, work }, onProgress) =>
+  kind === 'rounds' ? planRounds(work, { onProgress }) : trainRungOf(work, { onProgress }),
+)

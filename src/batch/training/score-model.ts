@@ -1,10 +1,10 @@
 import type { BatchApp } from '../app.ts'
-import { type Examples, rowsBefore, rowsFrom } from '../dataset/examples.ts'
+import { type Among, countRows, type Examples, rowsBefore, rowsFrom } from '../dataset/examples.ts'
 import { examplesOf, featureNames } from '../dataset/features.ts'
 import { dayName, dayOrdinal } from '../dataset/history.ts'
 import { readHistory } from '../dataset/history-rows.ts'
-import { logLoss, measure } from '../learning/metrics.ts'
-import { lossOfShares, type NaiveRule, naiveRuleNames, rankedOnly, sharesOf } from '../learning/rivals.ts'
+import { logLossAmong, measure } from '../learning/metrics.ts'
+import { lossOfShares, type NaiveRule, naiveRuleNames, sharesOf } from '../learning/rivals.ts'
 import { classes, type Figures, type RegisteredModel } from '../models/manifest.ts'
 import { type Model, predict } from '../models/model.ts'
 import { CorruptModel, decodeModel, sha256Of } from '../models/model-codec.ts'
@@ -58,7 +58,7 @@ export async function scoreModel(app: BatchApp, workspaceId: string): Promise<Mo
     losses: [
       {
         name: 'model',
-        ...both(own, (rows) => logLoss(predict(judged, rows.columns), rows.labels, classes.length)),
+        ...both(own, (among) => logLossAmong(among, probabilities, own, classes.length)),
       },
       { name: 'class_shares', ...rivalLosses(past, own) },
       ...naiveRuleNames.map((rule) => ({ name: rule, ...rivalLosses(past, own, rule) })),
@@ -78,9 +78,8 @@ async function readJudged(app: BatchApp, { id, manifest }: RegisteredModel): Pro
   }
 }
 
-function both(rows: Examples, lossOn: (rows: Examples) => number): { all: number; ranked: number | null } {
-  const ranked = rankedOnly(rows)
-  return { all: lossOn(rows), ranked: ranked.labels.length === 0 ? null : lossOn(ranked) }
+function both(rows: Examples, lossAmong: (among: Among) => number): { all: number; ranked: number | null } {
+  return { all: lossAmong('all'), ranked: countRows(rows, 'ranked') === 0 ? null : lossAmong('ranked') }
 }
 
 /** On ranked rows a rival has learnt from ranked rows. */
@@ -89,12 +88,5 @@ function rivalLosses(
   own: Examples,
   rule?: NaiveRule,
 ): { all: number; ranked: number | null } {
-  const ranked = rankedOnly(own)
-  return {
-    all: lossOfShares(sharesOf(past, classes.length, rule), own, rule),
-    ranked:
-      ranked.labels.length === 0
-        ? null
-        : lossOfShares(sharesOf(rankedOnly(past), classes.length, rule), ranked, rule),
-  }
+  return both(own, (among) => lossOfShares(sharesOf(past, classes.length, rule, among), own, rule, among))
 }
