@@ -70,37 +70,43 @@ export function examplesOf(
 ): Examples {
   const { starts, days, keywords } = history
   const firstDay = spanOf(history)?.firstDay ?? 0
-  const observations: number[] = []
-  const labels: number[] = []
-  const ranked: number[] = []
-  const groups: number[] = []
+  // As long as they can get: lists of numbers that grow leave a hundred megabytes behind.
+  const found = {
+    observations: new Int32Array(days.length),
+    labels: new Uint8Array(days.length),
+    ranked: new Uint8Array(days.length),
+    groups: new Int32Array(days.length),
+  }
+  let count = 0
   for (let series = 0; series + 1 < starts.length; series++) {
     if (!isWanted(series)) continue
     for (let at = starts[series]!; at < starts[series + 1]!; at++) {
       if (days[at]! < firstDay || !isKept(days[at]!, keywords[series]!, kept)) continue
       const move = moveOf(history, series, at, horizonDays)
       if (!move) continue
-      observations.push(at)
-      labels.push(move.label)
-      ranked.push(move.ranked ? 1 : 0)
-      groups.push(keywords[series]!)
+      found.observations[count] = at
+      found.labels[count] = move.label
+      found.ranked[count] = move.ranked ? 1 : 0
+      found.groups[count] = keywords[series]!
+      count++
     }
   }
-  const rows = dayOrder(Int32Array.from(observations, (at) => days[at]!))
+  const observations = found.observations.subarray(0, count)
+  const rows = dayOrder(observations.map((at) => days[at]!))
   const sorted = {
-    labels: new Uint8Array(rows.length),
-    ranked: new Uint8Array(rows.length),
-    days: new Int32Array(rows.length),
-    groups: new Int32Array(rows.length),
+    labels: new Uint8Array(count),
+    ranked: new Uint8Array(count),
+    days: new Int32Array(count),
+    groups: new Int32Array(count),
   }
-  for (let i = 0; i < rows.length; i++) {
+  for (let i = 0; i < count; i++) {
     const row = rows[i]!
-    sorted.labels[row] = labels[i]!
-    sorted.ranked[row] = ranked[i]!
+    sorted.labels[row] = found.labels[i]!
+    sorted.ranked[row] = found.ranked[i]!
     sorted.days[row] = days[observations[i]!]!
-    sorted.groups[row] = groups[i]!
+    sorted.groups[row] = found.groups[i]!
   }
-  return { columns: featuresOf(history, Int32Array.from(observations), rows), ...sorted }
+  return { columns: featuresOf(history, observations, rows), ...sorted }
 }
 
 export function horizonOfHistory(history: History): number {
