@@ -125,3 +125,12 @@ test('a command that only reads and writes leaves no trace: no key, no alarm, no
 test('graphile-worker is the version whose private tables we know', async () => {
   expect(await query('select max(id) as id from graphile_worker.migrations')).toEqual([{ id: queueSchema }])
 })
+
+test('the source over a made-up web exists in sandbox mode only', async () => {
+  const here = await openForCommand()
+  expect([...here.batch.sources.keys()]).toEqual(['sandbox'])
+  await here.close()
+  const there = await openForCommand(live)
+  expect([...there.batch.sources.keys()]).toEqual([])
+  await there.close()
+})

@@ -13,7 +13,8 @@ export const demo: Command = {
 
 --billing lets fifty customers live through a year against the running service, by its own API and its movable clock: trials,
 declines, retries, refunds, cancellations, new payment methods. The service's clock is a year further afterwards.
---batch fills a workspace with keywords, ranks and search volumes.
+--batch fills a workspace with keywords, ranks and search volumes, and sets up a tracker over a made-up web: every day that the
+clock passes brings its checks.
 Without either, both. Sandbox mode only.`,
 
   async run(args) {
@@ -94,6 +95,10 @@ function tellBatch(made: BatchDemo): void {
   print(
     `Workspace ${made.workspace}: ${made.keywords} keywords, ${made.ranks} ranks, ${made.volumes} volume observations.`,
   )
+  if (made.tracker !== null)
+    print(
+      `Tracker ${made.tracker}: 20 of them are checked every day on a made-up web; move the clock to see it.`,
+    )
   print('Next:')
   for (const line of made.next) print(`  ${line}`)
 }

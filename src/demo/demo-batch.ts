@@ -3,8 +3,11 @@ import { registerKeywords } from '../batch/keywords/register-keywords.ts'
 import { createRandom, type Random } from '../batch/learning/random.ts'
 import type { RankObservation } from '../batch/ranks/rank.ts'
 import { recordRanks } from '../batch/ranks/record-ranks.ts'
+import { putTracker } from '../batch/tracking/put-tracker.ts'
+import { findTracker } from '../batch/tracking/tracker-rows.ts'
 import { recordVolumes } from '../batch/volumes/record-volumes.ts'
 import type { ReportedVolume } from '../batch/volumes/volume-observation.ts'
+import { Refusal } from '../platform/refusal.ts'
 import { addDays, type Day, dayOf } from '../platform/time.ts'
 
 export type DemoBatchOptions = { onProgress?: (done: number, of: number) => void }
@@ -14,6 +17,8 @@ export type DemoBatch = {
   keywords: number
   ranks: number
   volumes: number
+  /** The tracker that was set up; null: it was there already, or its place was taken. */
+  tracker: string | null
   /** What to try next, one command each. */
   next: string[]
 }
@@ -59,7 +64,33 @@ export async function demoBatch(
     keywords: keywords.length,
     ranks: ranks.length,
     volumes: volumes.length,
+    tracker: await trackSome(app, keywords.slice(0, 20)),
     next: nextSteps(),
+  }
+}
+
+/**
+ * A tracker over the sandbox's made-up web, in a series of its own beside the ranks above: each day that the clock passes
+ * brings its checks. One that is there already stays as it is.
+ */
+async function trackSome(app: BatchApp, keywords: readonly string[]): Promise<string | null> {
+  const id = 'demo'
+  if (!app.sources.has('sandbox') || (await findTracker(app.db, workspace, id))) return null
+  const series = { engine: 'google', device: 'desktop', location: 'KR' }
+  const form = {
+    site: 'shop.example.com',
+    match: 'host',
+    source: 'sandbox',
+    depth: 50,
+    every: 'day',
+  } as const
+  try {
+    await putTracker(app, workspace, id, { ...series, ...form, keywords }, { isForAll: true })
+    return id
+  } catch (error) {
+    // Somebody's own tracker writes this series.
+    if (error instanceof Refusal && error.code === 'series_taken') return null
+    throw error
   }
 }
 
@@ -74,6 +105,8 @@ function nextSteps(): string[] {
     'rankledger check-model',
     trigger('predict'),
     `${curl} "$BASE/api/batch/predictions/${keyword}?workspace_id=${workspace}"`,
+    `${curl} --json '{"advance_by":"P7D"}' "$BASE/api/sandbox/clock"`,
+    `${curl} "$BASE/api/batch/movements?workspace_id=${workspace}"`,
   ]
 }
 

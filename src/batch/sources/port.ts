@@ -13,6 +13,7 @@ export const sourceNames = [
   'hasdata',
   'spaceserp',
   'search_console',
+  'sandbox',
 ] as const
 /** What each of them tells. */
 export const kindsOf: Readonly<Record<SourceName, readonly ('ranks' | 'volumes')[]>> = {
@@ -27,6 +28,7 @@ export const kindsOf: Readonly<Record<SourceName, readonly ('ranks' | 'volumes')
   hasdata: ['ranks'],
   spaceserp: ['ranks'],
   search_console: ['ranks'],
+  sandbox: ['ranks'],
 }
 
 export type SourceName = (typeof sourceNames)[number]

@@ -1,6 +1,14 @@
 import { type JsonAnswer, type JsonCall, openFetchJson } from '../../platform/fetch-json.ts'
 import { failed, isObject, largestAnswer, timeoutMs, transportFailure, urlsIn } from './answers.ts'
-import type { RankAsk, RankPage, Source, SourceFailure, SourceName, SourceSettings } from './port.ts'
+import type {
+  RankAbilities,
+  RankAsk,
+  RankPage,
+  Source,
+  SourceFailure,
+  SourceName,
+  SourceSettings,
+} from './port.ts'
 
 /**
  * Services that all sell the same thing, a page of Google's results as a list of `{position, link}`, and differ in names
@@ -145,6 +153,18 @@ const dialects: Partial<Record<SourceName, Dialect>> = {
   },
 }
 
+/** What one of the family can be asked for. */
+export function serpAbilities(name: SourceName): RankAbilities {
+  const { engines, hasDevice } = dialects[name]!
+  return {
+    name,
+    engines,
+    ...(hasDevice && { devices: ['desktop', 'mobile', 'tablet'] }),
+    deepest: () => deepest,
+    callsFor: (_engine, depth) => Math.ceil(depth / pageSize),
+  }
+}
+
 /** Opens one of the family. */
 export function openSerpSource(settings: SourceSettings): Source {
   const dialect = dialects[settings.name]!
@@ -154,11 +174,7 @@ export function openSerpSource(settings: SourceSettings): Source {
   return {
     settings,
     ranks: {
-      name: settings.name,
-      engines: dialect.engines,
-      ...(dialect.hasDevice && { devices: ['desktop', 'mobile', 'tablet'] }),
-      deepest: () => deepest,
-      callsFor: (_engine, depth) => Math.ceil(depth / pageSize),
+      ...serpAbilities(settings.name),
       async readPage(ask, page) {
         const { path, ...call } = dialect.request(ask, page, key)
         return readSerpAnswer(dialect, ask, await fetchJson({ ...call, url: origin + path }))

@@ -80,6 +80,8 @@ export type SourceSandboxOptions = {
   /** More than this is turned away. */
   readonly callsPerSecond?: number
   readonly slowMs?: number
+  /** Whose time it goes by; absent: one of its own. */
+  readonly clock?: () => Date
   /** How long an ordered search takes, by the source's clock. */
   readonly taskSeconds?: number
 }
@@ -93,7 +95,7 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
   const rates = new Map<Fault, number>()
   const draw = randomOf(options.seed ?? 'web')
   let offsetMs = 0
-  const now = () => new Date(Date.now() + offsetMs)
+  const now = options.clock ?? (() => new Date(Date.now() + offsetMs))
   const strikes = (fault: Fault) => {
     const rate = rates.get(fault) ?? 0
     return rate > 0 && draw() < rate
@@ -114,7 +116,8 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
     mostInASecond: 0,
     outcomes: {},
   }
-  const told = new Set<string>()
+  // What was told today: nobody asks about another day again.
+  let told = { day: '', asks: new Set<string>() }
   const recent: number[] = []
   // A bucket of one second's calls that fills up again at the rate.
   let bucket = { left: callsPerSecond, at: performance.now() }
@@ -130,9 +133,9 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
     book.paid++
     book.paidByDay[day] = (book.paidByDay[day] ?? 0) + 1
     if (asks === undefined || !isGood) return
-    const ask = `${day} ${asks}`
-    if (told.has(ask)) book.paidAgain++
-    told.add(ask)
+    if (told.day !== day) told = { day, asks: new Set() }
+    if (told.asks.has(asks)) book.paidAgain++
+    told.asks.add(asks)
   }
 
   const isTooFast = (at: number) => {

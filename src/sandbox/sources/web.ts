@@ -28,6 +28,8 @@ const knownSites = [
 ]
 const inventedSites = 140
 const msPerDay = 86_400_000
+// Some 12 MB; what is forgotten is worked out again.
+const mostRemembered = 2_000
 
 export function openWeb(seed: string): Web {
   const sites = [...knownSites, ...Array.from({ length: inventedSites }, (_, n) => inventSite(seed, n))]
@@ -40,7 +42,7 @@ export function openWeb(seed: string): Web {
     const made = new Float64Array(sites.length * 5)
     const bytes = stretch(`${seed} ${series}`, made.length * 2)
     for (let at = 0; at < made.length; at++) made[at] = bytes.readUInt16LE(at * 2) / 65_536
-    if (remembered.size >= 20_000) remembered.clear()
+    if (remembered.size >= mostRemembered) remembered.clear()
     remembered.set(series, made)
     return made
   }
