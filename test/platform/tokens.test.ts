@@ -93,6 +93,14 @@ test('the database refuses an admin token that is bound to a part, and so does t
   }
 })
 
+test('a leaked token is revoked by itself, and not said back', async () => {
+  const leaked = await world.makeToken({})
+  const { code, output, error } = await command('revoke', leaked)
+  expect(code).toBe(0)
+  expect(output + error).not.toContain(leaked)
+  expect((await stored(leaked)).revokedAt).not.toBeNull()
+})
+
 test('a token tells who made it and when it was last used, and a rotated one goes on for a while', {
   retry: 3,
 }, async () => {

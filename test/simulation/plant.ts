@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { openProgress } from '../../src/cli/progress.ts'
 import { trackerBugs } from '../batch/tracker-bugs.ts'
+import { safetyBugs } from '../platform/safety-bugs.ts'
 import { type PlantedBug, plantedBugs } from './planted-bugs.ts'
 import { openServer } from './server.ts'
 
@@ -20,7 +21,7 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     /** How many copies of the code are worked on at once. */
     workers: { type: 'string', default: '1' },
-    /** Which mistakes: of billing, found by the campaign, or of trackers, found by their tests. */
+    /** Which mistakes: of billing, found by the campaign; of trackers or safety, found by their tests. */
     list: { type: 'string', default: 'billing' },
     /** Where the summary is written. */
     json: { type: 'string' },
@@ -36,7 +37,13 @@ type Outcome = {
 }
 
 const repository = fileURLToPath(new URL('../../', import.meta.url))
-const planted = values.list === 'trackers' ? trackerBugs : plantedBugs
+const lists: Record<string, readonly PlantedBug[]> = {
+  billing: plantedBugs,
+  trackers: trackerBugs,
+  safety: safetyBugs,
+}
+const planted = lists[values.list]
+if (!planted) throw new Error(`--list takes one of ${Object.keys(lists).join(', ')}.`)
 const bugs = planted.slice(Number(values.from) - 1).filter(({ name }) => name.includes(values.only))
 const waiting = [...bugs]
 const outcomes: Outcome[] = []
