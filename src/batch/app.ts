@@ -11,7 +11,7 @@ export type BatchTx = Tx<BatchTables>
 /** What batch's use-cases may reach. */
 export type BatchApp = {
   readonly db: BatchDb
-  /** The same pool, for prepared statements on the hot path and for COPY. */
+  /** The same pool: for COPY and what an import sends beside it, and for statements that name one long list twice. */
   readonly pool: pg.Pool
   /** The same of a replica that may lag, for `reading`; absent: there is none. */
   readonly replica?: { readonly db: BatchDb; readonly pool: pg.Pool }

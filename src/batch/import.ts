@@ -97,7 +97,7 @@ export async function importRecords<Part>(
     storing.catch(() => {})
   }
   await storing
-  if (id !== null) await app.pool.query('delete from batch.import_progress where id = $1', [id])
+  if (id !== null) await app.db.deleteFrom('batch.import_progress').where('id', '=', id).execute()
   return { ...state, resumedAt }
 }
 

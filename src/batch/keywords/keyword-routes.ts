@@ -114,7 +114,7 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
         days === undefined
           ? undefined
           : await listRecentRanks(
-              reader.pool,
+              reader.db,
               workspaceId,
               items.map(({ id }) => id),
               addDays(dayOf(app.clock(), app.timeZone), 1 - days),

@@ -1,4 +1,6 @@
+import { sql } from 'kysely'
 import type pg from 'pg'
+import type { BatchDb } from '../app.ts'
 import type { Keyword } from './keyword.ts'
 
 /**
@@ -7,6 +9,8 @@ import type { Keyword } from './keyword.ts'
  *
  * One insert does both, and nothing is locked before it: Citus cannot carry a locking select from one part of a statement
  * to the next, and then reads what it wrote itself as broken text (22021).
+ *
+ * On the pool, because the keys stand in two places of it and are sent once: a template would send them twice.
  */
 export async function insertKeywords(
   pool: pg.Pool,
@@ -84,44 +88,38 @@ export type KeywordSearch = {
 
 /** Registered keywords in the order of their keys. */
 export async function listKeywords(
-  pool: pg.Pool,
+  db: BatchDb,
   workspaceId: string,
   { after, part, limit, reach }: KeywordSearch,
 ): Promise<RegisteredKeyword[]> {
-  const { rows } = await pool.query<{ id: bigint; display: string; created_at: Date }>({
-    name: 'list-keywords',
-    text: `
+  const { rows } = await sql<{ id: bigint; display: string; created_at: Date }>`
       select id, display, created_at
       from (
         select key, id, display, created_at from batch.keyword
-        where workspace_id = $1 and removed_at is null
-          and key > coalesce((select key from batch.keyword where workspace_id = $1 and id = $2), '')
+        where workspace_id = ${workspaceId} and removed_at is null
+          and key > coalesce((select key from batch.keyword where workspace_id = ${workspaceId} and id = ${after}), '')
         order by key
-        limit $5
+        limit ${reach}
       ) k
-      where $3::text is null or position($3 in key) > 0
+      where ${part}::text is null or position(${part} in key) > 0
       order by key
-      limit $4`,
-    values: [workspaceId, after, part, limit, reach],
-  })
+      limit ${limit}`.execute(db)
   return rows.map((row) => ({ id: row.id, display: row.display, createdAt: row.created_at }))
 }
 
 /** The last keyword that a search of this reach looks at; undefined if the list ends before. */
 export async function findEndOfReach(
-  pool: pg.Pool,
+  db: BatchDb,
   workspaceId: string,
   after: string | null,
   reach: number,
 ): Promise<bigint | undefined> {
-  const { rows } = await pool.query<{ id: bigint }>(
-    `select id from batch.keyword
-     where workspace_id = $1 and removed_at is null
-       and key > coalesce((select key from batch.keyword where workspace_id = $1 and id = $2), '')
-     order by key
-     limit 1 offset $3`,
-    [workspaceId, after, reach - 1],
-  )
+  const { rows } = await sql<{ id: bigint }>`
+    select id from batch.keyword
+    where workspace_id = ${workspaceId} and removed_at is null
+      and key > coalesce((select key from batch.keyword where workspace_id = ${workspaceId} and id = ${after}), '')
+    order by key
+    limit 1 offset ${reach - 1}`.execute(db)
   return rows[0]?.id
 }
 
@@ -150,19 +148,15 @@ export type RecentRank = {
 
 /** What was found for these keywords since a day, of every series, oldest first. */
 export async function listRecentRanks(
-  pool: pg.Pool,
+  db: BatchDb,
   workspaceId: string,
   ids: readonly bigint[],
   since: string,
 ): Promise<Map<bigint, RecentRank[]>> {
-  const { rows } = await pool.query<RecentRank & { keyword_id: bigint }>({
-    name: 'list-recent-ranks',
-    text: `
+  const { rows } = await sql<RecentRank & { keyword_id: bigint }>`
       select keyword_id, day::text, engine, device, location, status, position from batch.rank
-      where workspace_id = $1 and keyword_id = any ($2::bigint[]) and day >= $3
-      order by day, engine, device, location`,
-    values: [workspaceId, ids, since],
-  })
+      where workspace_id = ${workspaceId} and keyword_id = any (${[...ids]}::bigint[]) and day >= ${since}
+      order by day, engine, device, location`.execute(db)
   const found = new Map<bigint, RecentRank[]>()
   for (const { keyword_id, ...rank } of rows) {
     const ranks = found.get(keyword_id)

@@ -17,11 +17,11 @@ export async function searchKeywords(
   const after = cursorOf(query)
   const limit = limitOf(query)
   const part = query.q === undefined || query.q.trim() === '' ? null : cleanOne(query.q, 'q').key
-  const rows = await listKeywords(app.pool, workspaceId, { after, part, limit: limit + 1, reach })
+  const rows = await listKeywords(app.db, workspaceId, { after, part, limit: limit + 1, reach })
   const page = pageOf(rows, limit, ({ id }) => [String(id)])
   if (part === null || page.nextCursor !== null) return page
 
-  const end = await findEndOfReach(app.pool, workspaceId, after, reach)
+  const end = await findEndOfReach(app.db, workspaceId, after, reach)
   return end === undefined ? page : { ...page, nextCursor: writeCursor([String(end)]) }
 }
 

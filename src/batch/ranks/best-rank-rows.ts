@@ -1,5 +1,7 @@
+import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
+import type { BatchDb } from '../app.ts'
 
 /** The best place that a series ever had, and the first day on which it stood there. */
 export type BestRank = {
@@ -17,33 +19,24 @@ const place = 'coalesce(mean_position, position)'
 
 /** The best place of each of a keyword's series: in what is stored, or in the months that were dropped. */
 export async function listBestRanks(
-  pool: pg.Pool,
+  db: BatchDb,
   workspaceId: string,
   keywordId: bigint,
 ): Promise<BestRank[]> {
-  const values = [workspaceId, keywordId]
   const [stored, dropped] = await Promise.all([
-    pool.query<BestRank>({
-      name: 'list-best-ranks',
-      // The least of lists that begin with the place, then the day: years of ranks are gone through once, and not sorted.
-      text: `
-        select engine, device, location, best[3]::int as position,
-               case when best[4] = 1 then best[1] end as "meanPosition", date '2000-01-01' + best[2]::int as day
-        from (select engine, device, location,
-                     min(array[${place}, day - date '2000-01-01', position, num_nonnulls(mean_position)]::real[]) as best
-              from batch.rank
-              where workspace_id = $1 and keyword_id = $2 and status = 'ranked'
-              group by engine, device, location) b`,
-      values,
-    }),
-    pool.query<BestRank>({
-      name: 'list-dropped-best-ranks',
-      text: `
-        select engine, device, location, position, mean_position as "meanPosition", day
-        from batch.dropped_best_rank
-        where workspace_id = $1 and keyword_id = $2`,
-      values,
-    }),
+    // The least of lists that begin with the place, then the day: years of ranks are gone through once, and not sorted.
+    sql<BestRank>`
+      select engine, device, location, best[3]::int as position,
+             case when best[4] = 1 then best[1] end as "meanPosition", date '2000-01-01' + best[2]::int as day
+      from (select engine, device, location, min(array[
+                     ${sql.raw(place)}, day - date '2000-01-01', position, num_nonnulls(mean_position)]::real[]) as best
+            from batch.rank
+            where workspace_id = ${workspaceId} and keyword_id = ${keywordId} and status = 'ranked'
+            group by engine, device, location) b`.execute(db),
+    sql<BestRank>`
+      select engine, device, location, position, mean_position as "meanPosition", day
+      from batch.dropped_best_rank
+      where workspace_id = ${workspaceId} and keyword_id = ${keywordId}`.execute(db),
   ])
   return bestOfEach([...stored.rows, ...dropped.rows])
 }

@@ -38,8 +38,8 @@ export async function lookUpRanks(
   if (keywordId === undefined) throw refuse('keyword_not_found')
 
   const [rows, best] = await Promise.all([
-    listRanks(app.pool, workspaceId, keywordId, { from, to, after, limit: limit + 1 }),
-    after === undefined ? listBestRanks(app.pool, workspaceId, keywordId) : undefined,
+    listRanks(app.db, workspaceId, keywordId, { from, to, after, limit: limit + 1 }),
+    after === undefined ? listBestRanks(app.db, workspaceId, keywordId) : undefined,
   ])
   const page = pageOf(rows, limit, ({ day, engine, device, location }) => [day, engine, device, location])
   return { keyword: display, from, to, page, best }

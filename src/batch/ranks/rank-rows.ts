@@ -1,5 +1,7 @@
+import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
+import type { BatchDb } from '../app.ts'
 import type { Rank, RankStatus } from './rank.ts'
 
 export type MergedRanks = {
@@ -101,44 +103,20 @@ export type RankPlace = { day: Day; engine: string; device: string; location: st
 
 /** A keyword's ranks of all engines, devices and locations between two days, oldest first. */
 export async function listRanks(
-  pool: pg.Pool,
+  db: BatchDb,
   workspaceId: string,
   keywordId: bigint,
   range: { from: Day; to: Day; after: RankPlace | undefined; limit: number },
 ): Promise<StoredRank[]> {
   const { from, to, after, limit } = range
-  const { rows } = await pool.query({
-    name: 'list-ranks',
-    text: `
-      select day, engine, device, location, status, position, mean_position, searched_depth, url, reason, checked_at
-      from batch.rank
-      where workspace_id = $1 and keyword_id = $2 and day between $3 and $4
-        and (day, engine, device, location) > ($5, $6, $7, $8)
-      order by day, engine, device, location
-      limit $9`,
-    values: [
-      workspaceId,
-      keywordId,
-      after?.day ?? from,
-      to,
-      after?.day ?? from,
-      after?.engine ?? '',
-      after?.device ?? '',
-      after?.location ?? '',
-      limit,
-    ],
-  })
-  return rows.map((row) => ({
-    day: row.day,
-    engine: row.engine,
-    device: row.device,
-    location: row.location,
-    status: row.status,
-    position: row.position,
-    meanPosition: row.mean_position,
-    searchedDepth: row.searched_depth,
-    url: row.url,
-    reason: row.reason,
-    checkedAt: row.checked_at,
-  }))
+  const start = after ?? { day: from, engine: '', device: '', location: '' }
+  const { rows } = await sql<StoredRank>`
+    select day, engine, device, location, status, position, mean_position as "meanPosition",
+      searched_depth as "searchedDepth", url, reason, checked_at as "checkedAt"
+    from batch.rank
+    where workspace_id = ${workspaceId} and keyword_id = ${keywordId} and day between ${start.day} and ${to}
+      and (day, engine, device, location) > (${start.day}, ${start.engine}, ${start.device}, ${start.location})
+    order by day, engine, device, location
+    limit ${limit}`.execute(db)
+  return rows
 }

@@ -171,22 +171,31 @@ const mostMonths = 1200
 
 /** The stored months of one keyword, oldest first; of very many, the newest. */
 export async function listMonthlyVolumes(
-  pool: pg.Pool,
+  db: BatchDb,
   key: string,
   { from, to, source }: { from?: Month; to?: Month; source?: string },
 ): Promise<StoredMonth[]> {
-  const { rows } = await pool.query({
-    name: 'list-monthly-volumes',
-    text: `
-      select month, volume, volume_min, volume_max, source, quality, days_observed, updated_at
-      from batch.monthly_volume
-      where key = $1
-        and month between coalesce($2::date, '-infinity') and coalesce($3::date, 'infinity')
-        and ($4::text is null or source = $4)
-      order by month desc, source desc
-      limit ${mostMonths}`,
-    values: [key, from ? firstOf(from) : null, to ? firstOf(to) : null, source ?? null],
-  })
+  type Row = {
+    month: string
+    volume: bigint | null
+    volume_min: bigint
+    volume_max: bigint
+    source: string
+    quality: StoredMonth['quality']
+    days_observed: number
+    updated_at: Date
+  }
+  const first = from ? firstOf(from) : null
+  const last = to ? firstOf(to) : null
+  const only = source ?? null
+  const { rows } = await sql<Row>`
+    select month, volume, volume_min, volume_max, source, quality, days_observed, updated_at
+    from batch.monthly_volume
+    where key = ${key}
+      and month between coalesce(${first}::date, '-infinity') and coalesce(${last}::date, 'infinity')
+      and (${only}::text is null or source = ${only})
+    order by month desc, source desc
+    limit ${mostMonths}`.execute(db)
   return rows.reverse().map((row) => ({
     month: row.month.slice(0, 7),
     volume: toNumber(row.volume),
