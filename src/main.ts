@@ -3,6 +3,7 @@ import { type Command, UsageError } from './cli/command.ts'
 import { commands } from './cli/commands.ts'
 import { sanitize } from './platform/log/sanitize.ts'
 
+for (const stream of [process.stdout, process.stderr]) stream.on('error', outliveReader)
 process.exitCode = await main(process.argv.slice(2))
 
 async function main([name, ...args]: string[]): Promise<number> {
@@ -19,6 +20,11 @@ async function main([name, ...args]: string[]): Promise<number> {
   } catch (error) {
     return explain(error, command)
   }
+}
+
+/** Whoever reads may stop early, as `| head -1` does: the work goes on to its end, and the rest is said to nobody. */
+function outliveReader(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') throw error
 }
 
 function explain(error: unknown, command: Command): number {

@@ -11,7 +11,10 @@ export type BatchTx = Tx<BatchTables>
 /** What batch's use-cases may reach. */
 export type BatchApp = {
   readonly db: BatchDb
-  /** The same pool: for COPY and what an import sends beside it, and for statements that name one long list twice. */
+  /**
+   * The same pool, for what the query builder does not do: COPY and what an import sends on the same connection, cursors and
+   * tables of months, and statements that use one long list twice or must be planned with their values.
+   */
   readonly pool: pg.Pool
   /** The same of a replica that may lag, for `reading`; absent: there is none. */
   readonly replica?: { readonly db: BatchDb; readonly pool: pg.Pool }

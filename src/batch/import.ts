@@ -2,6 +2,7 @@ import type pg from 'pg'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { BatchApp } from './app.ts'
+import { deleteProgress, findProgress, type ImportProgress, moveProgress } from './import-progress-rows.ts'
 
 /** How far a file has been read. */
 export type ImportPosition = { bytes: number; lines: number }
@@ -65,7 +66,7 @@ export async function importRecords<Part>(
   onProgress: (state: ImportState) => void = () => {},
 ): Promise<ImportState & { resumedAt: number }> {
   const id = source.identity === null ? null : `${target.name} ${source.identity}`
-  let state = await findState(app, id)
+  let state = (id === null ? undefined : await findProgress(app.db, id)) ?? fresh
   const resumedAt = state.lines
   await rejects.open(state.rejectsBytes)
   onProgress(state)
@@ -87,7 +88,7 @@ export async function importRecords<Part>(
         rejected: state.rejected + rejections.length,
         rejectsBytes: await rejects.write(rejections),
       }
-      if (id !== null) await moveState(client, id, state, next, now)
+      if (id !== null && !(await moveProgress(client, id, state, next, now))) throw new ImportTaken()
       return next
     }).then((next) => {
       state = next
@@ -97,13 +98,11 @@ export async function importRecords<Part>(
     storing.catch(() => {})
   }
   await storing
-  if (id !== null) await app.db.deleteFrom('batch.import_progress').where('id', '=', id).execute()
+  if (id !== null) await deleteProgress(app.db, id)
   return { ...state, resumedAt }
 }
 
-type StoredState = ImportState & { rejectsBytes: number }
-
-const fresh: StoredState = {
+const fresh: ImportProgress = {
   bytes: 0,
   lines: 0,
   inserted: 0,
@@ -111,59 +110,6 @@ const fresh: StoredState = {
   unchanged: 0,
   rejected: 0,
   rejectsBytes: 0,
-}
-
-async function findState(app: BatchApp, id: string | null): Promise<StoredState> {
-  if (id === null) return fresh
-  const row = await app.db
-    .selectFrom('batch.import_progress')
-    .select(['bytes', 'lines', 'inserted', 'updated', 'unchanged', 'rejected', 'rejects_bytes'])
-    .where('id', '=', id)
-    .executeTakeFirst()
-  if (!row) return fresh
-  return {
-    bytes: Number(row.bytes),
-    lines: Number(row.lines),
-    inserted: Number(row.inserted),
-    updated: Number(row.updated),
-    unchanged: Number(row.unchanged),
-    rejected: Number(row.rejected),
-    rejectsBytes: Number(row.rejects_bytes),
-  }
-}
-
-/** Moves on from where this import last was. If the row stands elsewhere, another process imports the same file. */
-async function moveState(
-  client: pg.PoolClient,
-  id: string,
-  from: StoredState,
-  to: StoredState,
-  now: Date,
-): Promise<void> {
-  const { rows } = await client.query(
-    `insert into batch.import_progress as p
-       (id, bytes, lines, inserted, updated, unchanged, rejected, rejects_bytes, updated_at)
-     select $1, $3, $4, $5, $6, $7, $8, $9, $10
-     on conflict (id) do update
-       set bytes = excluded.bytes, lines = excluded.lines, inserted = excluded.inserted, updated = excluded.updated,
-           unchanged = excluded.unchanged, rejected = excluded.rejected, rejects_bytes = excluded.rejects_bytes,
-           updated_at = excluded.updated_at
-       where p.bytes = $2
-     returning bytes`,
-    [
-      id,
-      from.bytes,
-      to.bytes,
-      to.lines,
-      to.inserted,
-      to.updated,
-      to.unchanged,
-      to.rejected,
-      to.rejectsBytes,
-      now,
-    ],
-  )
-  if (rows.length === 0) throw new ImportTaken()
 }
 
 /** Another process imports the same file into the same place. */

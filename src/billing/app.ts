@@ -12,7 +12,7 @@ export type BillingTx = Tx<BillingTables>
 /** What billing's use-cases may reach. */
 export type BillingApp = {
   readonly db: BillingDb
-  /** The same pool, for prepared statements on hot paths. */
+  /** The same pool, for the one statement that stores notifications. */
   readonly pool: pg.Pool
   /** The same of a replica that may lag, for `reading`; absent: there is none. */
   readonly replica?: { readonly db: BillingDb; readonly pool: pg.Pool }
