@@ -13,7 +13,8 @@ export type BatchApp = {
   readonly db: BatchDb
   /**
    * The same pool, for what the query builder does not do: COPY and what an import sends on the same connection, cursors and
-   * tables of months, and statements that use one long list twice or must be planned with their values.
+   * tables of months, statements that use one long list twice or must be planned with their values, and the lookup of volumes,
+   * the most frequent read, whose statement is not to be built anew each time.
    */
   readonly pool: pg.Pool
   /** The same of a replica that may lag, for `reading`; absent: there is none. */
