@@ -16,10 +16,11 @@ const { privateKey } = generateKeyPairSync('rsa', {
 })
 const family = ['SERPAPI', 'SEARCHAPI', 'VALUESERP', 'SERPER', 'HASDATA', 'SPACESERP']
 // One series each, or two would be the same.
-const places = ['KR', 'US', 'JP', 'DE', 'FR', 'GB', 'IT', 'ES', 'BR']
+const places = ['KR', 'US', 'JP', 'DE', 'FR', 'GB', 'IT', 'ES', 'BR', 'TW']
 const trackers = [
   ...family.map((name) => ({ source: name.toLowerCase(), engine: 'google' })),
   { source: 'dataforseo', engine: 'google' },
+  { source: 'dataforseo_queue', engine: 'google' },
   { source: 'naver_search', engine: 'naver_web_api' },
   { source: 'search_console', engine: 'google_search_console' },
 ]

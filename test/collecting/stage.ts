@@ -62,6 +62,7 @@ export async function openSources(
   const ofGoogle = { engine: 'google', web: { engine: 'google', device: 'mobile' }, daysBack: 0 }
   const serpapi = await open(serpapiWire)
   const dataforseo = await open(dataforseoWire)
+  const ordered = await open(dataforseoWire)
   const naver = await open(naverSearchWire)
   const search = await open(searchConsoleWire)
   const shared = { ratePerSecond, device: 'mobile' }
@@ -75,6 +76,15 @@ export async function openSources(
       budgetPerDay: ample,
       device: 'desktop',
       web: { engine: 'google', device: 'desktop' },
+    },
+    {
+      ...shared,
+      source: 'dataforseo_queue',
+      sandbox: ordered,
+      budgetPerDay: ample,
+      engine: 'naver',
+      web: { engine: 'naver', device: 'mobile' },
+      daysBack: 0,
     },
     {
       ...shared,
