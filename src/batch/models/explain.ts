@@ -1,5 +1,5 @@
 import { type Forest, walk } from './forest.ts'
-import { type Model, standardise } from './model.ts'
+import { type Boosted, gatherRows, type Model, type Softmax, standardise } from './model.ts'
 
 /** The features that moved a prediction most. */
 export type Reasons = {
@@ -17,63 +17,102 @@ export type Reasons = {
  */
 export function explain(model: Model, columns: Float32Array[], tops: ArrayLike<number>, perRow = 3): Reasons {
   const rows = columns[0]?.length ?? 0
+  const features = columns.length
   const reasons = {
     columns: new Int16Array(rows * perRow).fill(-1),
     contributions: new Float64Array(rows * perRow),
     perRow,
   }
-  const values = new Float32Array(columns.length)
-  const moved = new Float64Array(columns.length)
-  for (let row = 0; row < rows; row++) {
-    for (let column = 0; column < columns.length; column++) values[column] = columns[column]![row]!
-    moved.fill(0)
-    addContributions(model, values, tops[row]!, 1, moved)
-    keepStrongest(moved, row, reasons)
+  for (let from = 0; from < rows; from += blockRows) {
+    const to = Math.min(from + blockRows, rows)
+    const moved = new Float64Array((to - from) * features)
+    const own = Uint8Array.from({ length: to - from }, (_, row) => tops[from + row]!)
+    addContributions(model, gatherRows(columns, from, to), own, 1, moved)
+    for (let row = from; row < to; row++)
+      keepStrongest(moved.subarray((row - from) * features, (row - from + 1) * features), row, reasons)
   }
   return reasons
 }
 
-/** Adds what each feature does to the score of class `top` above the mean of the classes' scores. */
+/** So many rows, with what moves them, stay in the fast memory while all trees pass over them. */
+const blockRows = 256
+
+/**
+ * Adds what each feature does to the score of a row's class, named in `tops`, above the mean of the classes' scores.
+ * Rows stand one after the other, and so does what moved them.
+ */
 export function addContributions(
   model: Model,
-  values: Float32Array,
-  top: number,
+  block: Float32Array,
+  tops: Uint8Array,
   weight: number,
   moved: Float64Array,
 ): void {
   const share = weight / model.temperature
-  const leadOf = (label: number) => share * ((label === top ? 1 : 0) - 1 / model.classes)
   switch (model.kind) {
     case 'prior':
       break
-    case 'softmax': {
-      const { mean, scale, weights, missing, classes, features } = model
-      for (let feature = 0; feature < features; feature++) {
-        const known = !Number.isNaN(values[feature]!)
-        const value = known ? standardise(values[feature]!, mean[feature]!, scale[feature]!) : 1
-        const by = known ? weights : missing
-        for (let label = 0; label < classes; label++)
-          moved[feature]! += leadOf(label) * value * by[label * features + feature]!
-      }
+    case 'softmax':
+      addWeights(model, block, tops, share, moved)
       break
-    }
-    case 'gbdt': {
-      const { forest, classes } = model
-      const expected = model.expected ?? expectedValues(forest, [])
-      const meanBelow = (node: number) => (node < 0 ? forest.leaves[~node]! : expected[node]!)
-      for (let tree = 0; tree < forest.roots.length; tree++) {
-        const lead = leadOf(tree % classes)
-        for (let node = forest.roots[tree]!; node >= 0; ) {
-          const next = walk(forest, node, values)
-          moved[forest.feature[node]!]! += lead * (meanBelow(next) - meanBelow(node))
-          node = next
-        }
-      }
+    case 'gbdt':
+      addPaths(model, block, tops, share, moved)
       break
-    }
     case 'blend':
       for (const [at, part] of model.parts.entries())
-        addContributions(part, values, top, share * model.weights[at]!, moved)
+        addContributions(part, block, tops, share * model.weights[at]!, moved)
+  }
+}
+
+/** What a class says counts for a row by this much: its own class against the mean of all. */
+function leadOf(label: number, top: number, classes: number): number {
+  return (label === top ? 1 : 0) - 1 / classes
+}
+
+function addWeights(
+  { mean, scale, weights, missing, classes, features }: Softmax,
+  block: Float32Array,
+  tops: Uint8Array,
+  share: number,
+  moved: Float64Array,
+): void {
+  for (let row = 0; row < tops.length; row++) {
+    for (let feature = 0; feature < features; feature++) {
+      const raw = block[row * features + feature]!
+      const known = !Number.isNaN(raw)
+      const value = known ? standardise(raw, mean[feature]!, scale[feature]!) : 1
+      const by = known ? weights : missing
+      for (let label = 0; label < classes; label++)
+        moved[row * features + feature]! +=
+          share * leadOf(label, tops[row]!, classes) * value * by[label * features + feature]!
+    }
+  }
+}
+
+function addPaths(
+  { forest, classes, features, expected = expectedValues(forest, []) }: Boosted,
+  block: Float32Array,
+  tops: Uint8Array,
+  share: number,
+  moved: Float64Array,
+): void {
+  const { roots, feature, threshold, left, right, missingLeft, leaves } = forest
+  const step = (from: number, to: number) => (to < 0 ? leaves[~to]! : expected[to]!) - expected[from]!
+  const toLeft = Float64Array.from(left, (child, node) => step(node, child))
+  const toRight = Float64Array.from(right, (child, node) => step(node, child))
+  for (let tree = 0; tree < roots.length; tree++) {
+    const label = tree % classes
+    const [ofTop, ofOthers] = [share * leadOf(label, label, classes), share * leadOf(label, -1, classes)]
+    for (let row = 0, start = 0; row < tops.length; row++, start += features) {
+      const lead = tops[row] === label ? ofTop : ofOthers
+      for (let node = roots[tree]!; node >= 0; ) {
+        const asked = start + feature[node]!
+        const value = block[asked]!
+        const goesLeft = missingLeft[node] === 1 ? !(value > threshold[node]!) : value <= threshold[node]!
+        moved[asked]! += lead * (goesLeft ? toLeft[node]! : toRight[node]!)
+        node = goesLeft ? left[node]! : right[node]!
+      }
+    }
   }
 }
 

@@ -76,7 +76,8 @@ export function softmaxRows(scores: Float64Array, classes: number): void {
   }
 }
 
-function gatherRows(columns: Float32Array[], from: number, to: number): Float32Array {
+/** Some rows, one after the other. */
+export function gatherRows(columns: Float32Array[], from: number, to: number): Float32Array {
   const features = columns.length
   const block = new Float32Array((to - from) * features)
   for (let feature = 0; feature < features; feature++) {

@@ -34,7 +34,7 @@ const blend: Model = {
 function summed(model: Model, row: number, top: number): number {
   const values = Float32Array.from(few.columns, (column) => column[row]!)
   const moved = new Float64Array(few.columns.length)
-  addContributions(model, values, top, 1, moved)
+  addContributions(model, values, Uint8Array.of(top), 1, moved)
   return moved.reduce((sum, part) => sum + part, 0)
 }
 
@@ -67,7 +67,7 @@ test('trees expect the mean of the rows: over these the parts of a feature cance
     addContributions(
       model,
       Float32Array.from(examples.columns, (column) => column[row]!),
-      0,
+      Uint8Array.of(0),
       1,
       sums,
     )
