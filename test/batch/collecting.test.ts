@@ -258,6 +258,30 @@ test('every slot lies in its window', async () => {
   expect(slots!.last <= new Date('2030-01-20T18:00:00Z')).toBe(true)
 })
 
+test('a check of long ago is forgotten when its tracker plans a day, and one that is open or younger is not', async () => {
+  const checksOf = (id: string, more: string) =>
+    world.query(
+      `select day::text, status from batch.rank_check where tracker_id = $1 and day < '2030-01-01' ${more} order by day, status`,
+      [id],
+    )
+  await world.query(
+    `insert into batch.rank_check (workspace_id, tracker_id, day, keyword_id, source, due_at, closes_at, status)
+     select 'ws', t.id, d.day, k.id, 'serpapi', d.day, 'infinity', k.status
+     from unnest(array['main', 'early']) as t (id), unnest(array['2029-11-19', '2029-11-22']::date[]) as d (day),
+       lateral (select id, (array['done', 'failed', 'ordered'])[row_number() over (order by id)] as status
+                from batch.keyword where workspace_id = 'ws' order by id limit 3) k`,
+  )
+  const ranks = async () => Number((await world.query('select count(*) as rows from batch.rank'))[0]!['rows'])
+  const before = await ranks()
+  await world.advanceTo('2030-01-21T17:30:00Z')
+  const young = ['done', 'failed', 'ordered'].map((status) => ({ day: '2029-11-22', status }))
+  // One without a known order cannot be ended by anybody but the end of its day, which is far away here.
+  expect(await checksOf('early', '')).toEqual([{ day: '2029-11-19', status: 'ordered' }, ...young])
+  expect(await checksOf('main', `and status <> 'ordered'`)).toEqual(young.slice(0, 2))
+  expect(await ranks()).toBeGreaterThan(before)
+  await world.query(`delete from batch.rank_check where closes_at = 'infinity'`)
+})
+
 test('the metrics tell of each source what it cost, how it fares and when it is asked next', async () => {
   const { text } = await world.get('/metrics', { token: null })
   const sampled = (sample: string) =>

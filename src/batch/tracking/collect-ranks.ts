@@ -14,7 +14,7 @@ import { placeOrders } from './orders/place-orders.ts'
 import { failedRow, settle } from './settle-checks.ts'
 import { openSourceRow } from './source-rows.ts'
 import { dayAfter, mostMissedDays, planOf, waitMsAfter } from './tracker.ts'
-import { lockDueTracker, moveTracker } from './tracker-rows.ts'
+import { forgetChecks, lockDueTracker, moveTracker } from './tracker-rows.ts'
 
 /** A run that makes every check that is due, at every source. */
 export async function collectRanks(app: BatchApp, { runId }: { runId: string }): Promise<void> {
@@ -53,7 +53,10 @@ async function collect(app: BatchApp, run: RunInHand): Promise<Collected> {
   return collected
 }
 
-/** Plans every day whose window has opened. Days that nobody planned in time are planned too, and then have failed. */
+// Of days that may still be planned or ordered the checks say what was done; twice that long is enough.
+const keptDays = 2 * mostMissedDays
+
+/** Plans every day whose window has opened, and makes room for it. Days that nobody planned in time are planned too, and then have failed. */
 async function planDueDays(app: BatchApp, inRun: InRun): Promise<number> {
   const now = app.clock()
   // Wherever clocks are, the days that are planned lie in these months.
@@ -73,6 +76,7 @@ async function planDueDays(app: BatchApp, inRun: InRun): Promise<number> {
         day = dayAfter(tracker.anchorDay, tracker.every, day)
       }
       await moveTracker(tx, tracker, day, planOf(day, tracker.window).opensAt)
+      await forgetChecks(tx, tracker, addDays(dayOf(now, tracker.window.zone), -keptDays))
       return inserted
     })
     if (count === undefined) return planned

@@ -119,6 +119,14 @@ export async function moveTracker(
     .execute()
 }
 
+/** Forgets a tracker's checks of long ago that have ended, with their orders. What they found is in the rank history. */
+export async function forgetChecks(tx: BatchTx, { workspaceId, id }: Tracker, before: Day): Promise<void> {
+  await sql`
+    delete from batch.rank_check
+    where workspace_id = ${workspaceId} and tracker_id = ${id} and day < ${before}
+      and status in ('done', 'failed')`.execute(tx)
+}
+
 export type TrackerFigures = {
   nextDueAt: Date | null
   lastCheckAt: Date | null
