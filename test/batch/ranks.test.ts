@@ -233,6 +233,42 @@ describe('recording', () => {
     expect([refused.status, refused.body.error.code]).toEqual([413, 'body_too_large'])
   })
 
+  test('a body of megabytes tells its unknown keywords by their places, and is stored whole or not at all', async () => {
+    const workspace = await newWorkspace('shoes')
+    const rows = Array.from({ length: 900 }, (_, at) =>
+      ranked(at % 300 === 7 ? `nobody ${at}` : 'shoes', '2029-12-01', 1, {
+        url: 'u'.repeat(2000),
+        device: `d${at}`,
+      }),
+    )
+    expect(await recorded(workspace, rows)).toEqual({
+      inserted: 897,
+      updated: 0,
+      unchanged: 0,
+      rejected: 3,
+      rejections: [7, 307, 607].map((index) => ({ index, code: 'keyword_not_found' })),
+    })
+    expect(await recorded(workspace, rows)).toMatchObject({ inserted: 0, unchanged: 897, rejected: 3 })
+    const badly = [...rows.slice(0, 899), { ...rows[899], url: 7 }]
+    const refused = await record(workspace, badly)
+    expect(refused.body.error.details).toEqual([
+      expect.objectContaining({ path: 'observations[899].url', code: 'wrong_type' }),
+    ])
+
+    // What the last portion breaks on takes the first ones back.
+    await world.query(
+      `alter table batch.rank add constraint breaks check (device <> 'e899' or workspace_id <> '${workspace}') not valid`,
+    )
+    const others = rows.map((row, at) => ({ ...row, keyword: 'shoes', device: `e${at}` }))
+    expect((await record(workspace, others)).status).toBe(500)
+    await world.query('alter table batch.rank drop constraint breaks')
+    const stored = await world.query<{ stored: number }>(
+      "select count(*)::int as stored from batch.rank where workspace_id = $1 and device like 'e%'",
+      [workspace],
+    )
+    expect(stored).toEqual([{ stored: 0 }])
+  })
+
   test('many writers of the same days in opposite orders, new months included, never end in a deadlock', async () => {
     const keywords = Array.from({ length: 20 }, (_, at) => `ring ${at}`)
     const workspace = await newWorkspace(...keywords)

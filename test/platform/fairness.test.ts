@@ -284,6 +284,8 @@ test('the kinds of a name take turns, and who waits too long is told so', async 
   await expect.poll(() => came).toEqual(['w1', 'r1', 'w2', 'w3 left'])
   turns.give('t')
   expect(turns.tryTake('t')).toBe(true)
+  // Who has waited elsewhere already waits here for what is left of the time.
+  expect(await turns.wait('t', 'write', () => {}, 0)).toBe(false)
 })
 
 test('a token has less at once while connections run short and others are there, and all of it when it is alone', () => {

@@ -4,6 +4,7 @@ import { WorkspaceId } from '../../platform/http/fields.ts'
 import { bodyLimits, type Http } from '../../platform/http/http.ts'
 import { reading } from '../../platform/http/may-lag.ts'
 import { pageQuery } from '../../platform/page.ts'
+import { mapInPieces } from '../../platform/pieces.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { refuse } from '../refusals.ts'
@@ -127,7 +128,7 @@ export function rankRoutes(http: Http, app: BatchApp): void {
         keyword,
         from,
         to,
-        ranks: page.items.map((rank) => ({
+        ranks: await mapInPieces(page.items, (rank) => ({
           day: rank.day,
           engine: rank.engine,
           device: rank.device,

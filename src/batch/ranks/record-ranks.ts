@@ -5,7 +5,7 @@ import type { BatchApp, BatchTx } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { ensureMonths, monthOf, monthsOf, unmadeMonths, withMonths } from '../month-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
-import { mergeRanks } from './rank-rows.ts'
+import { type MergedRanks, mergeRanks } from './rank-rows.ts'
 
 export type RankRejection = { index: number; code: RankRefusal }
 
@@ -30,7 +30,7 @@ export async function recordRanks(
   const { inserted, updated, unknown } = await withMonths(
     app.pool,
     () => makeMonths(app, workspaceId, settled),
-    () => mergeRanks(app.pool, workspaceId, settled, now),
+    () => storeRanks(app, workspaceId, settled, now),
   )
 
   const unknownKeys = new Set(unknown.map((at) => settled[at]!.key))
@@ -48,6 +48,50 @@ export async function recordRanks(
     rejected,
     rejections,
   }
+}
+
+// As much as makes a statement that is put together, sent and read in a few milliseconds.
+const mostAtOnce = 256 * 1024
+const ordinaryBytes = 200
+
+/**
+ * Stores all of them or none. So many that one statement of them would hold up everybody else go one portion after the
+ * other; the order is the same, so that no two writers wait in a ring.
+ */
+async function storeRanks(
+  app: BatchApp,
+  workspaceId: string,
+  ranks: readonly Rank[],
+  now: Date,
+): Promise<MergedRanks> {
+  const [first = [], ...more] = portionsOf(ranks)
+  if (more.length === 0) return mergeRanks(app.pool, workspaceId, first, now)
+  return app.db.transaction().execute(async (tx) => {
+    const merged = { inserted: 0, updated: 0, unknown: [] as number[] }
+    let before = 0
+    for (const portion of [first, ...more]) {
+      const { inserted, updated, unknown } = await mergeRanks(clientOf(tx), workspaceId, portion, now)
+      merged.inserted += inserted
+      merged.updated += updated
+      for (const at of unknown) merged.unknown.push(before + at)
+      before += portion.length
+    }
+    return merged
+  })
+}
+
+function portionsOf(ranks: readonly Rank[]): Rank[][] {
+  const portions: Rank[][] = []
+  let bytes = Number.POSITIVE_INFINITY
+  for (const rank of ranks) {
+    if (bytes > mostAtOnce) {
+      portions.push([])
+      bytes = 0
+    }
+    portions.at(-1)!.push(rank)
+    bytes += ordinaryBytes + (rank.url?.length ?? 0)
+  }
+  return portions
 }
 
 /**

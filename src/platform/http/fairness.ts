@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { othersFirst } from '../pieces.ts'
 import { type Refusal, refuse } from '../refusal.ts'
 import { openRequestRate } from './request-rate.ts'
 import { openShare } from './share.ts'
@@ -45,14 +46,15 @@ export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }:
   const worked = openTurns({ atOnce: () => 1, ...mostWaiting })
   const rate = perMinute > 0 ? openRequestRate(perMinute) : undefined
 
-  async function take(turns: Turns, request: FastifyRequest, name: string): Promise<void> {
+  async function take(turns: Turns, request: FastifyRequest, name: string, withinMs?: number): Promise<void> {
     if (!turns.tryTake(name)) {
       let leave = () => {}
       const onGone = () => leave()
       request.raw.socket.once('close', onGone)
-      const isIn = await turns.wait(name, request.routeOptions.config.access!, (toLeave) => {
+      const onPlace = (toLeave: () => void) => {
         leave = toLeave
-      })
+      }
+      const isIn = await turns.wait(name, request.routeOptions.config.access!, onPlace, withinMs)
       request.raw.socket.off('close', onGone)
       if (!isIn) throw tooMany(1, 'This token has too many requests under way; wait for Retry-After.')
     }
@@ -75,10 +77,12 @@ export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }:
       reply.raw.once('close', () => closed(request))
       const line = lineOf(request)
       share.seen(request.principal.tokenId)
-      if (requests) await take(requests, request, line)
+      // All waits before the body is read are one: what they leave over is the time in which it has to arrive.
+      const leftMs = () => Math.max(0, mostWaiting.waitMs - (performance.now() - request.startedAt))
+      if (requests) await take(requests, request, line, leftMs())
       const asksForMuch = !hasLargeBody(request) && mayBeAnsweredAtLength(request)
       if (!asksForMuch && !hasLargeBody(request)) return
-      await take(inTransit, request, line)
+      await take(inTransit, request, line, leftMs())
       if (!asksForMuch) return
       await take(worked, request, request.principal.tokenId)
       // A request that is put in without a connection has a socket that knows no time.
@@ -120,11 +124,6 @@ export function hasLargeBody({ headers, principal }: FastifyRequest): boolean {
 function mayBeAnsweredAtLength({ query, routeOptions }: FastifyRequest): boolean {
   const { limit } = query as { limit?: string | string[] }
   return limit === undefined ? routeOptions.config.longPages === true : !(Number(limit) <= largePage)
-}
-
-/** Whoever else has something to do goes first. */
-function othersFirst(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }
 
 function hold(request: FastifyRequest, turns: Turns, name: string): void {

@@ -15,11 +15,13 @@ import type { RateLimiter } from '../access/rate-limit.ts'
 import { type DatabaseTrouble, troubleOf } from '../database/database-errors.ts'
 import { mayHaveWritten } from '../database/db.ts'
 import { newId } from '../id.ts'
+import { othersFirst } from '../pieces.ts'
 import { Refusal, refuse, type ToldRefusal } from '../refusal.ts'
 import { countUnparsable, type Identifies, openAccessHooks } from './admission.ts'
 import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
 import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
+import { longAnswer } from './long-answer.ts'
 import { type ReplicaReads, readFromReplica, requireReadsThatLag } from './may-lag.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
 import { openSlowRefusals } from './slow-refusals.ts'
@@ -164,9 +166,11 @@ export function buildHttp(options: HttpOptions): Http {
     if (fairness.isLarge(request)) setImmediate(done, refusal)
     else done(refusal)
   })
-  http.addHook('preSerialization', (request, _reply, payload, done) => {
-    if (fairness.isLarge(request)) setImmediate(done, null, payload)
-    else done(null, payload)
+  http.addHook('preSerialization', (request, reply, payload, done) => {
+    if (!fairness.isLarge(request)) return done(null, payload)
+    othersFirst()
+      .then(() => longAnswer(reply, payload))
+      .then((answer) => done(null, answer), done)
   })
   http.addHook('onSend', (request, _reply, _payload, done) => {
     fairness.answered(request)

@@ -6,7 +6,7 @@ export type Turns = {
   /** True if there was room at once. */
   tryTake(name: string): boolean
   /** Waits for a turn. False: too many wait already, or it took too long. Should the caller leave meanwhile, `leave` frees its place. */
-  wait(name: string, kind: string, onPlace: (leave: () => void) => void): Promise<boolean>
+  wait(name: string, kind: string, onPlace: (leave: () => void) => void, withinMs?: number): Promise<boolean>
   give(name: string): void
 }
 
@@ -34,7 +34,7 @@ export function openTurns({
       line.working++
       return true
     },
-    wait(name, kind, onPlace) {
+    wait(name, kind, onPlace, withinMs = waitMs) {
       const line = lines.get(name)!
       if (line.waiting >= waiting) return Promise.resolve(false)
       const waiters = line.kinds.get(kind) ?? new Set()
@@ -51,7 +51,7 @@ export function openTurns({
           if (waiters.size === 0 && line.kinds.get(kind) === waiters) line.kinds.delete(kind)
           resolve(false)
         }
-        const timer = setTimeout(leave, waitMs)
+        const timer = setTimeout(leave, withinMs)
         waiters.add(call)
         onPlace(leave)
       })

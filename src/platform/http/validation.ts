@@ -1,9 +1,10 @@
-import type { FastifySchemaCompiler } from 'fastify'
+import type { FastifySchemaCompiler, SafePromiseLike } from 'fastify'
 import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
 import { Settings } from 'typebox/system'
 import { Value } from 'typebox/value'
+import { pieces } from '../pieces.ts'
 import { type Refusal, type RefusalDetail, refuse } from '../refusal.ts'
 import { boundedPart, listsTooLong, requireBounds } from './bounded-part.ts'
 import { fieldName, fieldPath } from './field-path.ts'
@@ -23,9 +24,39 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
     const value = fromText ? Value.Convert(schema, input) : input
     // Said before anything else is looked at: a list too long is not worth a walk.
     const tooLong = listsTooLong(schema, value)
-    if (tooLong.length === 0 && check.Check(value)) return { value }
-    return { error: validationFailed(schema, check.Errors(boundedPart(schema, value)), tooLong) }
+    if (tooLong.length === 0) {
+      const list = longListIn(schema, value)
+      if (list) return checkInPieces(list) as unknown as SafePromiseLike<true>
+      if (check.Check(value)) return { value }
+    }
+    return { error: refusalOf(value, tooLong) }
   }
+
+  function refusalOf(value: unknown, tooLong: readonly RefusalDetail[]): Refusal {
+    return validationFailed(schema, check.Errors(boundedPart(schema, value)), tooLong)
+  }
+
+  /** A body is as it should be if it is so with each part of its list. The framework wants to be thrown at here. */
+  async function checkInPieces({ name, value }: { name: string; value: Record<string, unknown> }) {
+    for await (const piece of pieces(value[name] as unknown[]))
+      if (!check.Check({ ...value, [name]: piece })) throw refusalOf(value, [])
+    return true
+  }
+}
+
+const longList = 200
+
+/** The list of a body, if it is too long to be looked at in one go. */
+function longListIn(
+  { properties }: { properties?: Record<string, unknown> },
+  value: unknown,
+): { name: string; value: Record<string, unknown> } | undefined {
+  for (const name of Object.keys(properties ?? {})) {
+    const list = (value as Record<string, unknown> | null)?.[name]
+    if (Array.isArray(list) && list.length > longList)
+      return { name, value: value as Record<string, unknown> }
+  }
+  return undefined
 }
 
 const mostDetails = 100
