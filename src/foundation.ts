@@ -9,7 +9,7 @@ import { type Clock, movableClock, realClock } from './platform/clock.ts'
 import { openDb, openPool } from './platform/database/db.ts'
 import type { SecretSet } from './platform/log/secret-set.ts'
 import type { Fence } from './platform/queue/queue.ts'
-import { openSandboxSource } from './sandbox-source.ts'
+import { sandboxSource } from './sandbox-source.ts'
 import { openLog, type ServiceLog } from './service-log.ts'
 
 /**
@@ -57,7 +57,7 @@ export async function openFoundation(config: Config, options: FoundationOptions)
     opened = pool
     const clock = config.mode === 'sandbox' ? await movableClock(pool) : realClock()
     const sources = new Map(openSources(config.sources))
-    if (config.mode === 'sandbox') sources.set('sandbox', openSandboxSource(clock))
+    if (config.mode === 'sandbox') sources.set('sandbox', sandboxSource(clock))
     return {
       config,
       log,

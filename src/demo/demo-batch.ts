@@ -6,7 +6,7 @@ import { recordRanks } from '../batch/ranks/record-ranks.ts'
 import { putTracker } from '../batch/tracking/put-tracker.ts'
 import { findTracker } from '../batch/tracking/tracker-rows.ts'
 import { recordVolumes } from '../batch/volumes/record-volumes.ts'
-import type { ReportedVolume } from '../batch/volumes/volume-observation.ts'
+import type { PostedVolume } from '../batch/volumes/volume-observation.ts'
 import { Refusal } from '../platform/refusal.ts'
 import { addDays, type Day, dayOf } from '../platform/time.ts'
 
@@ -196,7 +196,7 @@ function siteChanges(random: Random, days: number): { drift: Float64Array; updat
 }
 
 /** Monthly volumes with a season: winter things are searched in winter. */
-function simulateVolumes(keywords: readonly string[], lastDay: Day): ReportedVolume[] {
+function simulateVolumes(keywords: readonly string[], lastDay: Day): PostedVolume[] {
   const random = createRandom(seed + 1)
   return keywords.flatMap((keyword) => {
     const level = Math.exp(5 + 4 * random.float())
@@ -205,7 +205,7 @@ function simulateVolumes(keywords: readonly string[], lastDay: Day): ReportedVol
       : /여름|슬리퍼|선글라스/.test(keyword)
         ? 6
         : random.below(12)
-    return Array.from({ length: volumeMonths }, (_, back): ReportedVolume => {
+    return Array.from({ length: volumeMonths }, (_, back): PostedVolume => {
       const month = monthBefore(lastDay, back + 1)
       const season = 1 + 0.4 * Math.cos((2 * Math.PI * (Number(month.slice(5)) - 1 - peak)) / 12)
       const volume = Math.round((level * season * (1 + 0.1 * normal(random))) / 10) * 10

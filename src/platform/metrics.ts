@@ -124,7 +124,7 @@ export function openMetrics() {
     }),
     chargingStopped: new Gauge({
       name: 'rankledger_charging_stopped',
-      help: '1 while all charging is stopped until an operator has looked',
+      help: '1 while charging is stopped, at one provider or at all, until an operator has looked',
       registers,
     }),
     sourceCalls: new Gauge({

@@ -46,7 +46,7 @@ export async function insertKeywords(
 }
 
 /** Takes keywords out of the workspace; says how many were in it. Their rows stay, for their history hangs on them. */
-export async function removeKeywords(
+export async function markRemoved(
   pool: pg.Pool,
   workspaceId: string,
   keys: readonly string[],

@@ -1,6 +1,6 @@
 import type { BatchApp } from '../app.ts'
 import { cleanAll } from './clean-keywords.ts'
-import { removeKeywords as removeRows } from './keyword-rows.ts'
+import { markRemoved } from './keyword-rows.ts'
 
 export type Removed = { removed: number; not_found: number }
 
@@ -11,6 +11,6 @@ export async function removeKeywords(
   raw: readonly unknown[],
 ): Promise<Removed> {
   const keys = [...new Set(cleanAll(raw).map(({ key }) => key))]
-  const removed = await removeRows(app.pool, workspaceId, keys, app.clock())
+  const removed = await markRemoved(app.pool, workspaceId, keys, app.clock())
   return { removed, not_found: raw.length - removed }
 }

@@ -163,12 +163,12 @@ export type OpenPrediction = SeriesName & {
 }
 
 /** Which open predictions to look at: of series between two, both counted, on days that somebody still waits for. */
-export type Among = { firstDay: string; lastDay: string; first: SeriesName; last: SeriesName }
+export type ScoredSpan = { firstDay: string; lastDay: string; first: SeriesName; last: SeriesName }
 
 /** Behind the place given, in the order of series and day. */
 export async function listOpenPredictions(
   db: BatchDb,
-  { firstDay, lastDay, first, last }: Among,
+  { firstDay, lastDay, first, last }: ScoredSpan,
   after: OpenPrediction | undefined,
   limit: number,
 ): Promise<OpenPrediction[]> {

@@ -5,7 +5,7 @@ import {
   listMovements,
   type Movement,
   type MovementPlace,
-  type Shares,
+  type RankShares,
 } from './movement-rows.ts'
 
 /** A series of which more than this share failed on a day tells nothing about that day. */
@@ -21,7 +21,7 @@ export async function lookUpMovements(
   workspaceId: string,
   day: Day,
   { mayRecall, ...page }: { after: MovementPlace | undefined; limit: number; mayRecall: boolean },
-): Promise<{ movements: Movement[]; shares: Shares[] }> {
+): Promise<{ movements: Movement[]; shares: RankShares[] }> {
   const name = `${workspaceId} ${day}`
   const recalled = page.after && mayRecall ? recall(pool, name) : undefined
   const shares = recalled ?? (await countShares(pool, workspaceId, day))
@@ -30,19 +30,19 @@ export async function lookUpMovements(
   return { movements: await listMovements(pool, workspaceId, day, sound, page), shares }
 }
 
-type Counted = { readonly shares: Shares[]; readonly at: number }
+type Counted = { readonly shares: RankShares[]; readonly at: number }
 
 // Long enough for whoever turns the pages, also where other processes answer some of them.
 const rememberedMs = 60_000
 const mostRemembered = 1_000
 const counted = new WeakMap<pg.Pool, Map<string, Counted>>()
 
-function recall(pool: pg.Pool, name: string): Shares[] | undefined {
+function recall(pool: pg.Pool, name: string): RankShares[] | undefined {
   const found = counted.get(pool)?.get(name)
   return found && performance.now() - found.at < rememberedMs ? found.shares : undefined
 }
 
-function remember(pool: pg.Pool, name: string, shares: Shares[]): void {
+function remember(pool: pg.Pool, name: string, shares: RankShares[]): void {
   const all = counted.get(pool) ?? new Map<string, Counted>()
   counted.set(pool, all)
   // The one counted longest ago stands first.

@@ -76,7 +76,7 @@ export async function listMovements(
 type Series = { readonly engine: string; readonly device: string; readonly location: string }
 
 /** How many of a series' keywords stood how high on a day. */
-export type Shares = Series & {
+export type RankShares = Series & {
   /** With a good check. */
   readonly keywords: number
   readonly failed: number
@@ -88,8 +88,8 @@ export type Shares = Series & {
 }
 
 /** Counts all of a workspace's day, by series: as dear as the day is large. */
-export async function countShares(pool: pg.Pool, workspaceId: string, day: Day): Promise<Shares[]> {
-  const { rows } = await pool.query<Shares>({
+export async function countShares(pool: pg.Pool, workspaceId: string, day: Day): Promise<RankShares[]> {
+  const { rows } = await pool.query<RankShares>({
     name: 'count-rank-shares',
     text: `
       select engine, device, location, count(*) filter (where status <> 'failed')::int as keywords,

@@ -11,16 +11,16 @@ import {
   type LeavingMonth,
   listLeaving,
   listMonthsBefore,
+  type MonthTable,
   periodOf,
   quoted,
-  type StoredMonth,
 } from './month-rows.ts'
 import { rankArchive } from './rank-archive.ts'
 import { volumeArchive } from './volume-archive.ts'
 
 /** What would go: the months that end at or before a day, and those that an earlier run left half gone. */
 export type OldMonths = {
-  readonly months: readonly StoredMonth[]
+  readonly months: readonly MonthTable[]
   readonly leaving: readonly LeavingMonth[]
 }
 
@@ -95,7 +95,7 @@ const lockTimeoutMs = 200
 const pauseMs = 800
 const mostTries = 300
 
-async function detach(app: BatchApp, month: StoredMonth, progress: DropProgress): Promise<string> {
+async function detach(app: BatchApp, month: MonthTable, progress: DropProgress): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {
       const leaving = await detachMonth(app.pool, month, lockTimeoutMs)

@@ -5,7 +5,7 @@ import { keepBestRanks } from '../ranks/best-rank-rows.ts'
 import { hasDirtyMonthsBefore, moveKeptFrom } from '../volumes/horizon-rows.ts'
 
 /** A table of batch that holds one month of a history, or one year where little is stored. */
-export type StoredMonth = {
+export type MonthTable = {
   readonly history: MonthlyHistory
   readonly table: string
   readonly from: Day
@@ -21,8 +21,8 @@ export async function listMonthsBefore(
   pool: pg.Pool,
   histories: readonly MonthlyHistory[],
   day: Day,
-): Promise<StoredMonth[]> {
-  const { rows } = await pool.query<StoredMonth>(
+): Promise<MonthTable[]> {
+  const { rows } = await pool.query<MonthTable>(
     `select * from (
        select p.relname as history, c.relname as "table", b.bounds[1]::date::text as "from", b.bounds[2]::date::text as "to",
               nullif(c.reltuples, -1)::float8 as rows,
@@ -48,7 +48,7 @@ const leavingSuffix = '_leaving'
  */
 export async function detachMonth(
   pool: pg.Pool,
-  { history, table, to }: Pick<StoredMonth, 'history' | 'table' | 'to'>,
+  { history, table, to }: Pick<MonthTable, 'history' | 'table' | 'to'>,
   lockTimeoutMs: number,
 ): Promise<string | undefined> {
   const leaving = `${table}${leavingSuffix}`

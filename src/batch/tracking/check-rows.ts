@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { Day } from '../../platform/time.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
 import type { MatchMode } from './site.ts'
-import { mostTries, type Plan, type Tracker } from './tracker.ts'
+import { type CheckPlan, mostTries, type Tracker } from './tracker.ts'
 import { installationScope, trackerScope, workspaceScope } from './tracker-rows.ts'
 
 /** The checks of a replaced tracker that nobody has begun, and that it no longer asks for. */
@@ -23,7 +23,7 @@ export async function dropUntouchedChecks(tx: BatchTx, tracker: Tracker): Promis
  * Plans a day: every keyword gets its slot by a hash of its own, the same every day, so that checks spread over the
  * window and come a day apart. What is left of a window that has begun takes all.
  */
-export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: Plan, now: Date): Promise<number> {
+export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: CheckPlan, now: Date): Promise<number> {
   const from = now <= plan.opensAt ? plan.opensAt : now < plan.lastSlotAt ? now : plan.lastSlotAt
   const keys = tracker.keywords?.map(({ key }) => key) ?? null
   const { rows } = await sql<{ count: number }>`
@@ -47,7 +47,7 @@ export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: Plan, now:
 export async function insertChecksByHand(
   tx: BatchTx,
   tracker: Tracker,
-  plan: Pick<Plan, 'day' | 'closesAt'>,
+  plan: Pick<CheckPlan, 'day' | 'closesAt'>,
   keywordIds: readonly bigint[],
   now: Date,
 ): Promise<number> {

@@ -7,7 +7,7 @@ import { refuse } from '../refusals.ts'
 import type { RankSource, Source, SourceName } from '../sources/port.ts'
 import { dropUntouchedChecks } from './check-rows.ts'
 import { type MatchMode, readSite } from './site.ts'
-import { dayAfter, type Every, firstDay, planOf, type Tracker, type Window } from './tracker.ts'
+import { dayAfter, type Every, firstCheckDay, planOf, type Tracker, type Window } from './tracker.ts'
 import { findTracker, lockTrackers, upsertTracker } from './tracker-rows.ts'
 
 export type TrackerForm = {
@@ -130,7 +130,7 @@ function invalid(path: string, code: string, message: string) {
 
 /** A change of the rhythm counts from now. A day that is planned already is not planned again. */
 function daysOf(before: Tracker | undefined, every: Every, window: Window, now: Date) {
-  const first = firstDay(window, now)
+  const first = firstCheckDay(window, now)
   if (!before) return { anchorDay: first, nextDay: first }
   const isSame = before.every === every && JSON.stringify(before.window) === JSON.stringify(window)
   if (isSame) return { anchorDay: before.anchorDay, nextDay: before.nextDay }

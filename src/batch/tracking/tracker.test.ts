@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { dayAfter, firstDay, planOf } from './tracker.ts'
+import { dayAfter, firstCheckDay, planOf } from './tracker.ts'
 
 test('a window is read by the clocks of its zone, also past midnight and over a change of clocks', () => {
   expect(planOf('2030-01-15', { from: '01:00', to: '06:00', zone: 'Asia/Seoul' })).toEqual({
@@ -34,6 +34,6 @@ test('weeks and months are counted from the first day, so that they never drift'
 
 test('a tracker starts today unless the window is over', () => {
   const window = { from: '01:00', to: '06:00', zone: 'UTC' }
-  expect(firstDay(window, new Date('2030-01-15T05:59:00Z'))).toBe('2030-01-15')
-  expect(firstDay(window, new Date('2030-01-15T06:00:00Z'))).toBe('2030-01-16')
+  expect(firstCheckDay(window, new Date('2030-01-15T05:59:00Z'))).toBe('2030-01-15')
+  expect(firstCheckDay(window, new Date('2030-01-15T06:00:00Z'))).toBe('2030-01-16')
 })

@@ -31,7 +31,7 @@ export type Tracker = {
   readonly nextPlanAt: Date
 }
 
-export type Plan = {
+export type CheckPlan = {
   readonly day: Day
   /** When its window opens. */
   readonly opensAt: Date
@@ -44,7 +44,7 @@ export type Plan = {
 const roomMs = 2 * 3_600_000
 
 /** A day's window. One that does not end later than it begins ends on the next day. */
-export function planOf(day: Day, { from, to, zone }: Window): Plan {
+export function planOf(day: Day, { from, to, zone }: Window): CheckPlan {
   const opensAt = instantAt(day, from, zone)
   const endsAt = to > from ? instantAt(day, to, zone) : instantAt(addDays(day, 1), to, zone)
   const midnight = instantAt(day, '24:00', zone)
@@ -74,7 +74,7 @@ function monthsAfter(anchor: Day, months: number): Day {
 }
 
 /** The day on which a new tracker starts: today, unless all of its slots have passed. */
-export function firstDay(window: Window, now: Date): Day {
+export function firstCheckDay(window: Window, now: Date): Day {
   const today = dayOf(now, window.zone)
   return planOf(today, window).lastSlotAt > now ? today : addDays(today, 1)
 }

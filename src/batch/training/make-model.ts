@@ -40,7 +40,7 @@ export type MakeRequest = {
   onReject: 'keep' | 'class_shares'
 }
 
-export type Made =
+export type MadeModel =
   | { kind: 'insufficient_labels' }
   | {
       kind: 'made'
@@ -58,7 +58,7 @@ export async function makeModel(
   history: History,
   request: MakeRequest,
   options: Watch & Pick<LadderOptions, 'asideFor'> = {},
-): Promise<Made> {
+): Promise<MadeModel> {
   const horizonDays = horizonOfHistory(history)
   const examples = examplesOf(history, horizonDays)
   const climb = await climbLadder(examples, {

@@ -20,7 +20,7 @@ import {
 } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
 import { workRun } from '../runs/work-run.ts'
-import type { Made, MakeRequest } from './make-model.ts'
+import type { MadeModel, MakeRequest } from './make-model.ts'
 import { trainInThread } from './train-in-thread.ts'
 
 const task = 'train_classifier'
@@ -138,7 +138,7 @@ async function register(
   tx: BatchTx,
   id: string,
   runId: string,
-  made: Extract<Made, { kind: 'made' }>,
+  made: Extract<MadeModel, { kind: 'made' }>,
   now: Date,
 ): Promise<'active' | 'rejected'> {
   const { manifest, artifact, judged, judgedSha256, samples } = made

@@ -1,7 +1,7 @@
 import { threadScript } from '../../platform/package-files.ts'
 import { buffersOf, type History } from '../dataset/history.ts'
 import { type ThreadOptions, workInThread } from '../runs/work-in-thread.ts'
-import type { Made, MakeRequest } from './make-model.ts'
+import type { MadeModel, MakeRequest } from './make-model.ts'
 
 export type TrainingWork = { history: History; request: MakeRequest }
 
@@ -10,7 +10,7 @@ export async function trainInThread(
   history: History,
   request: MakeRequest,
   options: Omit<ThreadOptions, 'transfer'> = {},
-): Promise<Made> {
+): Promise<MadeModel> {
   const work: TrainingWork = { history, request }
   return workInThread(threadScript('train'), work, {
     ...options,

@@ -19,7 +19,7 @@ import {
   dedupe,
   isTooLate,
   type KeptVolume,
-  type ReportedVolume,
+  type PostedVolume,
   readVolume,
   type VolumeVerdict,
 } from './volume-observation.ts'
@@ -97,7 +97,7 @@ function prepareVolumes(chunk: ImportChunk, now: Date): { part: Part; rejections
 function readRecord(record: ImportRecord, horizon: Horizon): VolumeVerdict | { refusal: string } {
   const code = checkForm(record)
   if (code !== undefined) return { refusal: code }
-  const reported = record.fields as ReportedVolume
+  const reported = record.fields as PostedVolume
   const keyword = cleanKeyword(reported.keyword)
   return keyword.refusal ? keyword : readVolume(reported, keyword, horizon)
 }

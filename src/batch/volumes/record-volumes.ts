@@ -8,7 +8,7 @@ import {
   dedupe,
   isTooLate,
   type KeptVolume,
-  type ReportedVolume,
+  type PostedVolume,
   readVolume,
   type VolumeRefusal,
   volumeRefusals,
@@ -23,7 +23,7 @@ export type RecordedVolumes = { inserted: number; updated: number; unchanged: nu
  */
 export async function recordVolumes(
   app: BatchApp,
-  reported: readonly ReportedVolume[],
+  reported: readonly PostedVolume[],
 ): Promise<RecordedVolumes> {
   const now = app.clock()
   const volumes = dedupe(readAll(reported, now))
@@ -38,7 +38,7 @@ export async function recordVolumes(
   return { inserted, updated, unchanged: reported.length - inserted - updated }
 }
 
-function readAll(reported: readonly ReportedVolume[], now: Date): KeptVolume[] {
+function readAll(reported: readonly PostedVolume[], now: Date): KeptVolume[] {
   const keywords = cleanAll(
     reported.map(({ keyword }) => keyword),
     (index) => `observations[${index}].keyword`,
@@ -50,7 +50,7 @@ function readAll(reported: readonly ReportedVolume[], now: Date): KeptVolume[] {
 }
 
 /** What is of this month is never too late, so that the daily way asks nothing. */
-async function refuseTooLate(app: BatchApp, reported: readonly ReportedVolume[], now: Date): Promise<void> {
+async function refuseTooLate(app: BatchApp, reported: readonly PostedVolume[], now: Date): Promise<void> {
   const thisMonth = now.toISOString().slice(0, 7)
   if (reported.every(({ kind, day }) => kind === 'month' || monthOf(day) >= thisMonth)) return
   const keptFrom = await findKeptFrom(app.pool)

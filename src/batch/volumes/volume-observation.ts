@@ -12,7 +12,7 @@ export const sourcePattern = /^[A-Za-z0-9_.:-]{1,64}$/
 export const greatestVolume = 100_000_000_000
 
 /** What a source says about a keyword, as it is sent; its form is right, its sense is not known yet. */
-export type ReportedVolume = {
+export type PostedVolume = {
   keyword: unknown
   source: string
   kind: VolumeObservation['kind']
@@ -44,7 +44,7 @@ export const volumeRefusals = {
 export type VolumeRefusal = keyof typeof volumeRefusals
 export type VolumeVerdict = (KeptVolume & { readonly refusal?: never }) | { readonly refusal: VolumeRefusal }
 
-export function readVolume(reported: ReportedVolume, { key }: Keyword, horizon: Horizon): VolumeVerdict {
+export function readVolume(reported: PostedVolume, { key }: Keyword, horizon: Horizon): VolumeVerdict {
   const refusal = dayRefusal(reported.day, horizon) ?? boundRefusal(reported)
   if (refusal) return { refusal }
   return {
@@ -64,7 +64,7 @@ function dayRefusal(day: string, { lastDay }: Horizon): VolumeRefusal | undefine
   return day < firstDay || day > lastDay ? 'day_out_of_range' : undefined
 }
 
-function boundRefusal({ volume, volume_max }: ReportedVolume): VolumeRefusal | undefined {
+function boundRefusal({ volume, volume_max }: PostedVolume): VolumeRefusal | undefined {
   if (volume === undefined) return volume_max === undefined ? 'volume_missing' : undefined
   return volume_max === undefined ? undefined : 'volume_and_bound'
 }

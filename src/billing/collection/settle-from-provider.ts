@@ -23,8 +23,8 @@ import { settleDecided } from './settle-decided.ts'
 import { settlePayments } from './settle-payments.ts'
 import {
   findByReference,
+  type KnownPayment,
   lockTakenPayment,
-  type OurPayment,
   type TakenPayment,
 } from './taken-payment-rows.ts'
 
@@ -55,7 +55,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
     : 'in_motion'
 }
 
-async function settleCharge(app: BillingApp, ours: OurPayment, record: ProviderPayment): Promise<void> {
+async function settleCharge(app: BillingApp, ours: KnownPayment, record: ProviderPayment): Promise<void> {
   const { paymentId } = ours
   const outcome = outcomeOfPayment(record, ours)
   if (outcome.kind !== 'paid' && outcome.kind !== 'failed') return

@@ -2,7 +2,7 @@ import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency, Money } from '../money.ts'
 import type { KnownDispute } from '../payments/record-dispute.ts'
 
-export type OurPayment = {
+export type KnownPayment = {
   readonly paymentId: string
   readonly provider: string
   readonly providerId: string | null
@@ -11,7 +11,7 @@ export type OurPayment = {
 }
 
 /** The payment that a provider knows by this reference of ours. */
-export async function findByReference(db: BillingDb, reference: string): Promise<OurPayment | undefined> {
+export async function findByReference(db: BillingDb, reference: string): Promise<KnownPayment | undefined> {
   const found = await db
     .selectFrom('billing.payment')
     .select(['id', 'provider', 'provider_id', 'amount', 'currency'])

@@ -74,7 +74,7 @@ export async function listUnknown(db: BillingDb, limit: number): Promise<Unknown
   return found.rows
 }
 
-export type WaitingWebhook = {
+export type UnprocessedWebhook = {
   readonly event_id: string
   readonly type: string
   readonly status: 'waiting' | 'failed'
@@ -84,8 +84,8 @@ export type WaitingWebhook = {
 }
 
 /** News that had no effect so far, oldest first. */
-export async function listWaitingWebhooks(db: BillingDb, limit: number): Promise<WaitingWebhook[]> {
-  const found = await sql<WaitingWebhook>`
+export async function listWaitingWebhooks(db: BillingDb, limit: number): Promise<UnprocessedWebhook[]> {
+  const found = await sql<UnprocessedWebhook>`
     select event_id, type, status, tries, last_error, received_at from billing.webhook
     where status in ('waiting', 'failed') order by received_at, event_id limit ${limit}`.execute(db)
   return found.rows

@@ -1,7 +1,8 @@
 import type Stripe from 'stripe'
+import type { BookPayment } from '../book-payment.ts'
 import { toWire } from './stripe-amounts.ts'
 import { findStripeCard } from './stripe-cards.ts'
-import { type BookPayment, type Intent, seconds, unknownCard } from './stripe-objects.ts'
+import { type Intent, seconds, unknownCard } from './stripe-objects.ts'
 
 const disputeStatus = { open: 'needs_response', won: 'won', lost: 'lost' } as const
 const answerWithinSeconds = 7 * 86_400

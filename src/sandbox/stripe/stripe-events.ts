@@ -1,5 +1,6 @@
+import type { BookPayment } from '../book-payment.ts'
 import { renderDispute } from './stripe-dispute.ts'
-import { type BookPayment, type Intent, renderEvent, seconds } from './stripe-objects.ts'
+import { type Intent, renderEvent, seconds } from './stripe-objects.ts'
 import type { StripeStore } from './stripe-store.ts'
 
 /** Everything that came to a payment, as events, told with what it looks like now. */

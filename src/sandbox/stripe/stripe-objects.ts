@@ -1,4 +1,5 @@
 import type Stripe from 'stripe'
+import type { BookPayment, BookRefund } from '../book-payment.ts'
 import { toWire } from './stripe-amounts.ts'
 import { authenticationRequired, declineOf, findStripeCard, type StripeCard } from './stripe-cards.ts'
 
@@ -67,32 +68,6 @@ export type StoredRefund = {
 }
 
 /** A payment as the book tells it. */
-export type BookPayment = {
-  readonly id: string
-  readonly reference: string
-  readonly amount: number
-  readonly currency: string
-  readonly status: 'paid' | 'declined'
-  readonly decline_code: string | null
-  readonly amount_refunded: number
-  readonly refunds: readonly BookRefund[]
-  readonly dispute: {
-    status: 'open' | 'won' | 'lost'
-    amount: number
-    opened_at: string
-    closed_at: string | null
-  } | null
-  readonly created_at: string
-}
-
-export type BookRefund = {
-  readonly id: string
-  readonly reference: string
-  readonly amount: number
-  readonly status: 'succeeded' | 'failed'
-  readonly created_at: string
-}
-
 export function seconds(instant: string): number {
   return Math.floor(Date.parse(instant) / 1000)
 }

@@ -1,4 +1,5 @@
 import { newId } from '../../platform/id.ts'
+import type { BookPayment } from '../book-payment.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { type Form, listOf, textOf } from './form.ts'
 import { fromWire, toWire } from './stripe-amounts.ts'
@@ -8,13 +9,7 @@ import { renderDispute } from './stripe-dispute.ts'
 import { invalid, missing, type StripeAnswer } from './stripe-error.ts'
 import { eventsOf } from './stripe-events.ts'
 import { bookName, metadataOf } from './stripe-intents.ts'
-import {
-  type BookPayment,
-  type Intent,
-  renderList,
-  renderRefund,
-  type StoredRefund,
-} from './stripe-objects.ts'
+import { type Intent, renderList, renderRefund, type StoredRefund } from './stripe-objects.ts'
 import { afterCursor, createdOf, endOfTime, limitOf } from './stripe-pages.ts'
 import type { StripeStore } from './stripe-store.ts'
 

@@ -2,13 +2,12 @@ import { randomBytes } from 'node:crypto'
 import type Stripe from 'stripe'
 import { newId } from '../../platform/id.ts'
 import type { Entered, Notice } from '../book.ts'
+import type { BookPayment, BookRefund } from '../book-payment.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { fromWire } from './stripe-amounts.ts'
 import { cardOfSetup, findStripeCard } from './stripe-cards.ts'
 import { renderDispute } from './stripe-dispute.ts'
 import {
-  type BookPayment,
-  type BookRefund,
   type Intent,
   renderCharge,
   renderIntent,
