@@ -1,14 +1,9 @@
 import { loadConfig } from '../config.ts'
 import type { Foundation } from '../foundation.ts'
-import { isBoundToAll, type Scope, scopes } from '../platform/access/access.ts'
+import { type Scope, scopes } from '../platform/access/access.ts'
 import { isToken, newToken, tokenIdOf } from '../platform/access/token.ts'
-import {
-  insertToken,
-  listTokens,
-  revokeToken,
-  rotateToken,
-  type StoredToken,
-} from '../platform/access/token-rows.ts'
+import { expiryOf, rightsOf, tokenStatus } from '../platform/access/token-rights.ts'
+import { insertToken, listTokens, revokeToken, rotateToken } from '../platform/access/token-rows.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import { showOnce } from '../platform/log/show-once.ts'
 import { addDuration, parseDuration, renderInstant } from '../platform/time.ts'
@@ -63,22 +58,19 @@ async function create(args: string[]): Promise<number> {
     return 0
   }
   const wanted = readScopes(values.scope)
-  // admin is for all; whoever asks for it need not say so.
-  const unbound = wanted.includes('admin') ? '*' : null
-  const grant = {
-    scopes: wanted,
-    workspace: readBinding('--workspace', values.workspace) ?? unbound,
-    account: readBinding('--account', values.account) ?? unbound,
-    name: values.name,
-  }
-  if (wanted.includes('admin') && !isBoundToAll(grant))
+  const rights = rightsOf(wanted, {
+    workspace: readBinding('--workspace', values.workspace),
+    account: readBinding('--account', values.account),
+  })
+  if (!rights)
     throw new UsageError(
       'admin concerns the whole installation: it takes no --workspace and no --account but *.',
     )
   return withFoundation('token', async (app) => {
     const now = app.clock()
     await insertToken(app.pool, made, {
-      ...grant,
+      ...rights,
+      name: values.name,
       createdAt: now,
       expiresAt: readExpiry(values.expires, now, app),
     })
@@ -128,7 +120,7 @@ async function list(args: string[]): Promise<number> {
           time(one.createdAt) ?? '',
           one.createdBy,
           time(one.lastUsedAt) ?? 'never',
-          stateOf(one, app.clock()),
+          tokenStatus(one, app.clock()),
         ]),
       )
     }
@@ -184,12 +176,6 @@ function readId([given, ...more]: readonly string[]): string {
   )
 }
 
-function stateOf(token: StoredToken, now: Date): string {
-  if (token.revokedAt) return 'revoked'
-  if (token.expiresAt && token.expiresAt <= now) return 'expired'
-  return token.replacedBy ? 'replaced' : 'valid'
-}
-
 function readScopes(given: readonly string[]): Scope[] {
   const wanted = given.flatMap((item) => item.split(/[ ,]+/)).filter((item) => item !== '')
   if (wanted.length === 0) throw new UsageError('Give at least one --scope.')
@@ -205,13 +191,9 @@ function readBinding(flag: string, value: string | undefined): string | null {
   return value
 }
 
-/** In live mode a token ends after a year by itself. The sandbox's clock jumps over years, so there it does not. */
 function readExpiry(text: string | undefined, now: Date, app: Foundation): Date | null {
-  if (text === 'never') return null
-  if (text === undefined && app.config.mode !== 'live') return null
-  const duration = parseDuration(text ?? 'P1Y')
-  const expiresAt = duration && addDuration(now, duration, app.config.timeZone)
-  if (!expiresAt || expiresAt <= now)
+  const expiresAt = expiryOf(text, now, app.config)
+  if (expiresAt === undefined)
     throw new UsageError('--expires takes an ISO 8601 duration such as P90D, or never.')
   return expiresAt
 }

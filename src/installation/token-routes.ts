@@ -1,7 +1,8 @@
 import Type, { type Static } from 'typebox'
 import type { App } from '../app.ts'
-import { isBoundToAll, scopes } from '../platform/access/access.ts'
+import { scopes } from '../platform/access/access.ts'
 import { newToken, tokenIdOf } from '../platform/access/token.ts'
+import { expiryOf, rightsOf, tokenStatus } from '../platform/access/token-rights.ts'
 import {
   findToken,
   insertToken,
@@ -16,7 +17,7 @@ import { invalidField } from '../platform/http/validation.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import { limitOf, pageOf, pageQuery, readCursor } from '../platform/page.ts'
 import { refusalsOf } from '../platform/refusal.ts'
-import { addDuration, parseDuration, parseInstant, renderInstant } from '../platform/time.ts'
+import { parseInstant, renderInstant } from '../platform/time.ts'
 
 const refuse = refusalsOf({
   token_not_found: ['not_found', 'There is no such token.'],
@@ -60,7 +61,7 @@ export function tokenRoutes(http: Http, app: App): void {
     scopes: [...token.scopes],
     workspace: token.workspace,
     account: token.account,
-    status: statusOf(token, clock()),
+    status: tokenStatus(token, clock()),
     created_at: time(token.createdAt)!,
     created_by: token.createdBy,
     last_used_at: time(token.lastUsedAt),
@@ -121,15 +122,9 @@ export function tokenRoutes(http: Http, app: App): void {
     },
     async (request, reply) => {
       const { name = '', expires_in, ...wanted } = request.body
-      const granted = [...new Set(wanted.scopes)]
-      const unbound = granted.includes('admin') ? '*' : null
-      const grant = {
-        name,
-        scopes: granted,
-        workspace: wanted.workspace ?? unbound,
-        account: wanted.account ?? unbound,
-      }
-      if (granted.includes('admin') && !isBoundToAll(grant))
+      const { workspace = null, account = null } = wanted
+      const rights = rightsOf([...new Set(wanted.scopes)], { workspace, account })
+      if (!rights)
         throw invalidField(
           'scopes',
           'admin concerns the whole installation: bind it to nothing less than all.',
@@ -138,8 +133,10 @@ export function tokenRoutes(http: Http, app: App): void {
       app.secrets.addPassing(made)
       const now = clock()
       const createdBy = request.principal.tokenId
-      const expiresAt = expiryOf(app, expires_in, now)
-      await insertToken(pool, made, { ...grant, createdAt: now, createdBy, expiresAt })
+      const expiresAt = expiryOf(expires_in, now, app.config)
+      if (expiresAt === undefined)
+        throw invalidField('expires_in', 'This takes an ISO 8601 duration such as P90D, or never.')
+      await insertToken(pool, made, { name, ...rights, createdAt: now, createdBy, expiresAt })
       const stored = (await findToken(pool, tokenIdOf(made)))!
       return reply.code(201).send(envelope({ ...view(stored), token: made }))
     },
@@ -185,19 +182,4 @@ export function tokenRoutes(http: Http, app: App): void {
     },
     async ({ params, principal }) => revoke(params.token_id, principal.tokenId),
   )
-}
-
-function statusOf(token: StoredToken, now: Date): Static<typeof TokenView>['status'] {
-  if (token.revokedAt) return 'revoked'
-  if (token.expiresAt && token.expiresAt <= now) return 'expired'
-  return token.replacedBy ? 'replaced' : 'valid'
-}
-
-function expiryOf(app: App, expiresIn: string | undefined, now: Date): Date | null {
-  if (expiresIn === 'never' || (expiresIn === undefined && app.config.mode !== 'live')) return null
-  const duration = parseDuration(expiresIn ?? 'P1Y')
-  const at = duration && addDuration(now, duration, app.config.timeZone)
-  if (!at || at <= now)
-    throw invalidField('expires_in', 'This takes an ISO 8601 duration such as P90D, or never.')
-  return at
 }

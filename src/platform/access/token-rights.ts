@@ -1,0 +1,53 @@
+import { addDuration, parseDuration } from '../time.ts'
+import { isBoundToAll, type Scope } from './access.ts'
+
+/** What a token may do, and to whose things. */
+export type TokenRights = {
+  readonly scopes: readonly Scope[]
+  readonly workspace: string | null
+  readonly account: string | null
+}
+
+/**
+ * The rights that were asked for. `admin` concerns the whole installation, so it is for all and need not say so; undefined
+ * when it is asked for less.
+ */
+export function rightsOf(
+  scopes: readonly Scope[],
+  { workspace, account }: { workspace: string | null; account: string | null },
+): TokenRights | undefined {
+  const isAdmin = scopes.includes('admin')
+  const unbound = isAdmin ? '*' : null
+  const rights = { scopes, workspace: workspace ?? unbound, account: account ?? unbound }
+  return isAdmin && !isBoundToAll(rights) ? undefined : rights
+}
+
+/**
+ * When a token ends: null is never, undefined is a text that says no time to come. In live mode it ends after a year by
+ * itself. The sandbox's clock jumps over years, so there it does not.
+ */
+export function expiryOf(
+  text: string | undefined,
+  now: Date,
+  { mode, timeZone }: { mode: string; timeZone: string },
+): Date | null | undefined {
+  if (text === 'never' || (text === undefined && mode !== 'live')) return null
+  const duration = parseDuration(text ?? 'P1Y')
+  const at = duration && addDuration(now, duration, timeZone)
+  return at && at > now ? at : undefined
+}
+
+export type TokenStatus = 'valid' | 'replaced' | 'expired' | 'revoked'
+
+export function tokenStatus(
+  token: {
+    readonly revokedAt: Date | null
+    readonly expiresAt: Date | null
+    readonly replacedBy: string | null
+  },
+  now: Date,
+): TokenStatus {
+  if (token.revokedAt) return 'revoked'
+  if (token.expiresAt && token.expiresAt <= now) return 'expired'
+  return token.replacedBy ? 'replaced' : 'valid'
+}
