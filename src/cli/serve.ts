@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { type App, startNotifier } from '../app.ts'
 import { seedPlans } from '../billing/plans/seed-plans.ts'
-import { type Config, loadConfig } from '../config.ts'
+import type { Config } from '../config.ts'
 import { hasConsole } from '../installation/console-routes.ts'
 import { openOperationsServer } from '../installation/operations-server.ts'
 import { newSession } from '../platform/access/session.ts'
@@ -12,13 +12,12 @@ import { openReadiness } from '../platform/http/readiness.ts'
 import { showOnce } from '../platform/log/show-once.ts'
 import { watchProcess } from '../platform/metrics.ts'
 import { release } from '../platform/release.ts'
-import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
+import { endOf, endWithin, mostAfterCallsMs } from '../platform/shutdown.ts'
 import { buildServer } from '../server.ts'
 import { startUpkeep, startWorker } from '../worker.ts'
 import { type BootstrapToken, bootstrapToken } from './bootstrap-token.ts'
-import { type Command, CommandFailed, parseOnlyFlags, underGuard } from './command.ts'
-import { openUnlessStopped } from './open-unless-stopped.ts'
-import { stopIfAsked } from './stop-if-asked.ts'
+import { type Command, CommandFailed, parseOnlyFlags } from './command.ts'
+import { runService, type Service } from './run-service.ts'
 
 export const serve: Command = {
   summary: 'Answer the API, and work jobs too',
@@ -36,39 +35,16 @@ With --json it says nothing but lines of JSON: the log, and no banner.`,
       'charging-stopped': { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     })
-    const startedAt = performance.now()
-    const config = loadConfig()
-    const stopSignal = untilAskedToStop()
-    return underGuard(config, {}, async () => {
-      const app = await openUnlessStopped(
-        config,
-        { name: 'serve', role: 'service', keepAlive: true },
-        stopSignal,
-      )
-      if (!app) return 0
-      try {
-        await stopIfAsked(app, values['charging-stopped'])
-        return await serveApp(app, {
-          withWorker: !values['no-worker'],
-          withBanner: !values.json,
-          startedAt,
-          stopSignal,
-        })
-      } finally {
-        await app.close()
-      }
-    })
+    const chargingStopped = values['charging-stopped']
+    return runService({ name: 'serve', chargingStopped }, (service) =>
+      serveApp(service, { withWorker: !values['no-worker'], withBanner: !values.json }),
+    )
   },
 }
 
 async function serveApp(
-  app: App,
-  {
-    withWorker,
-    withBanner,
-    startedAt,
-    stopSignal,
-  }: { withWorker: boolean; withBanner: boolean; startedAt: number; stopSignal: Promise<string> },
+  { app, startedAt, stopSignal }: Service,
+  { withWorker, withBanner }: { withWorker: boolean; withBanner: boolean },
 ): Promise<number> {
   const token = await bootstrapToken(app)
   if (app.config.mode === 'sandbox') await seedPlans(app.billing)

@@ -97,10 +97,10 @@ const believedForMs = 500
 const mostRemembered = 50_000
 const overtakenAfterMs = 3_000
 
-export type FaultDesk = ReturnType<typeof openFaultDesk>
+export type FaultInjector = ReturnType<typeof openFaultInjector>
 
 /** The faults in force, read from the book, and the dice that decide whom they hit. */
-export function openFaultDesk(pool: pg.Pool) {
+export function openFaultInjector(pool: pg.Pool) {
   let known: Faults = {}
   let readAt = Number.NEGATIVE_INFINITY
   let reading: Promise<void> | undefined

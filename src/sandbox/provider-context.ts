@@ -1,12 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Book } from './book.ts'
-import type { FaultDesk } from './faults.ts'
+import type { FaultInjector } from './faults.ts'
 import type { WireObjects } from './wire-objects.ts'
 
 /** What the provider's routes work with. */
 export type ProviderContext = {
   readonly book: Book
-  readonly faults: FaultDesk
+  readonly faults: FaultInjector
   readonly objects: WireObjects
   readonly now: () => Promise<Date>
   readonly moveClock: (instant: Date) => Promise<void>

@@ -7,7 +7,7 @@ import type { Http } from '../platform/http/http.ts'
 import { validatorCompiler } from '../platform/http/validation.ts'
 import { Refusal } from '../platform/refusal.ts'
 import { openBook } from './book.ts'
-import { openFaultDesk } from './faults.ts'
+import { openFaultInjector } from './faults.ts'
 import { openNotifier } from './notifier.ts'
 import type { ProviderContext } from './provider-context.ts'
 import { sandboxWire, type Wire } from './wire.ts'
@@ -60,7 +60,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   })
   const context: ProviderContext = {
     book,
-    faults: openFaultDesk(pool),
+    faults: openFaultInjector(pool),
     objects: openWireObjects(pool, wire.name),
     now: freshTime(clock),
     moveClock: (instant) => clock.moveTo(instant),

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { isCurrency } from '../../src/billing/money.ts'
 import { currencies } from '../../src/sandbox/currencies.ts'
-import { type Faults, openFaultDesk } from '../../src/sandbox/faults.ts'
+import { type Faults, openFaultInjector } from '../../src/sandbox/faults.ts'
 import { openProviderWorld, type ProviderWorld } from './open-provider.ts'
 
 let world: ProviderWorld
@@ -309,7 +309,7 @@ describe('faults', () => {
         },
       },
     })
-    const context = openFaultDesk(slowReads)
+    const context = openFaultInjector(slowReads)
     const reading = context.inForce()
     await world.pool.query('select 1')
     await context.set({ down: true })

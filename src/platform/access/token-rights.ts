@@ -1,12 +1,6 @@
 import { addDuration, parseDuration } from '../time.ts'
 import { isBoundToAll, type Scope } from './access.ts'
-
-/** What a token may do, and to whose things. */
-export type TokenRights = {
-  readonly scopes: readonly Scope[]
-  readonly workspace: string | null
-  readonly account: string | null
-}
+import type { StoredToken, TokenGrant } from './token-rows.ts'
 
 /**
  * The rights that were asked for. `admin` concerns the whole installation, so it is for all and need not say so; undefined
@@ -15,7 +9,7 @@ export type TokenRights = {
 export function rightsOf(
   scopes: readonly Scope[],
   { workspace, account }: { workspace: string | null; account: string | null },
-): TokenRights | undefined {
+): Omit<TokenGrant, 'name'> | undefined {
   const isAdmin = scopes.includes('admin')
   const unbound = isAdmin ? '*' : null
   const rights = { scopes, workspace: workspace ?? unbound, account: account ?? unbound }
@@ -40,11 +34,7 @@ export function expiryOf(
 export type TokenStatus = 'valid' | 'replaced' | 'expired' | 'revoked'
 
 export function tokenStatus(
-  token: {
-    readonly revokedAt: Date | null
-    readonly expiresAt: Date | null
-    readonly replacedBy: string | null
-  },
+  token: Pick<StoredToken, 'revokedAt' | 'expiresAt' | 'replacedBy'>,
   now: Date,
 ): TokenStatus {
   if (token.revokedAt) return 'revoked'
