@@ -6,7 +6,7 @@ import { openModelFiles } from './batch/models/model-files.ts'
 import { listDueTurns, runTurn, type Turn } from './billing/due.ts'
 import { billingJobs } from './billing/jobs.ts'
 import { rollUpDays } from './billing/summary/roll-up-days.ts'
-import { isMoving } from './installation/move-clock.ts'
+import { isMoving } from './installation/clock-move-rows.ts'
 import { forgetQuietBuckets } from './platform/access/rate-limit.ts'
 import { forgetOldSessions } from './platform/access/session-rows.ts'
 import { claimUnlogged } from './platform/alarm.ts'
@@ -88,7 +88,7 @@ async function startBillingTurns(app: App, stopping: AbortSignal): Promise<void>
   }
   while (!stopping.aborted) {
     try {
-      if (app.config.mode === 'sandbox' && (await isMoving(app))) {
+      if (app.config.mode === 'sandbox' && (await isMoving(app.pool))) {
         // The mover does what falls due, in order; turns under way claim nothing more.
         pausing.abort()
       } else {
@@ -125,7 +125,7 @@ function jobsOf<A>(
 
 /** While the sandbox clock is moved, the mover does what falls due, in order. */
 async function unlessMoving(app: App, run: () => Promise<unknown>): Promise<void> {
-  if (app.config.mode === 'sandbox' && (await isMoving(app))) return
+  if (app.config.mode === 'sandbox' && (await isMoving(app.pool))) return
   await app.clock.sync()
   await run()
 }

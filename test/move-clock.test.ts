@@ -1,6 +1,7 @@
 import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { beginMove, isMoving, moveClock } from '../src/installation/move-clock.ts'
+import { claimMove, isMoving } from '../src/installation/clock-move-rows.ts'
+import { moveClock } from '../src/installation/move-clock.ts'
 import { openProviderWorld } from './sandbox/open-provider.ts'
 import { openWorld, type World } from './world.ts'
 
@@ -13,7 +14,7 @@ afterAll(() => world.close())
 test('the clock stands free after a move, also when a renewal of its lease arrives late', async () => {
   const { app } = world
   const target = new Date(app.clock().getTime() + 3_600_000)
-  expect(await beginMove(app, target)).toBe(true)
+  expect(await claimMove(app.pool, target)).toBe(true)
   // The move waits here for so long that its lease is renewed.
   const blocker = await app.pool.connect()
   await blocker.query('begin')
@@ -28,8 +29,8 @@ test('the clock stands free after a move, also when a renewal of its lease arriv
   late.release()
   await late.arrived
 
-  expect(await isMoving(app)).toBe(false)
-  expect(await beginMove(app, new Date(target.getTime() + 1_000))).toBe(true)
+  expect(await isMoving(app.pool)).toBe(false)
+  expect(await claimMove(app.pool, new Date(target.getTime() + 1_000))).toBe(true)
 })
 
 test('a simulator with a clock of its own is turned along, so that both tell the same time of a charge', async () => {

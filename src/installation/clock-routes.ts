@@ -7,7 +7,8 @@ import type { Http } from '../platform/http/http.ts'
 import { isLoopback } from '../platform/loopback.ts'
 import { Refusal, refusalsOf } from '../platform/refusal.ts'
 import { addDuration, parseDuration, parseInstant, renderInstant } from '../platform/time.ts'
-import { beginMove, isMoving, type Moved, moveClock } from './move-clock.ts'
+import { claimMove, isMoving } from './clock-move-rows.ts'
+import { type Moved, moveClock } from './move-clock.ts'
 
 const refuse = refusalsOf({
   clock_backwards: ['malformed', 'Time only goes forward; name a later instant.'],
@@ -40,7 +41,7 @@ export function clockRoutes(http: Http, app: App): void {
     },
     async () => {
       await app.clock.sync()
-      return envelope({ now: now(), moving: await isMoving(app) })
+      return envelope({ now: now(), moving: await isMoving(app.pool) })
     },
   )
 
@@ -81,7 +82,7 @@ export function clockRoutes(http: Http, app: App): void {
       if (!isMovable(app)) throw refuse('clock_fixed')
       await app.clock.sync()
       const target = targetOf(app, request.body)
-      if (!(await beginMove(app, target))) throw refuse('clock_moving')
+      if (!(await claimMove(app.pool, target))) throw refuse('clock_moving')
       const moving = moveClock(app, target, provider?.turn)
       const moved = await Promise.race([moving, sleep(answerWithinMs, undefined, { ref: false })])
       // It goes on without us; a failure then is logged where the sweep's failures are.

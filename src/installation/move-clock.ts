@@ -1,29 +1,17 @@
 import type { App } from '../app.ts'
 import * as batch from '../batch/due.ts'
 import * as billing from '../billing/due.ts'
+import { endMove, moveLeaseSeconds, renewMove } from './clock-move-rows.ts'
 
 export type Moved = { done: Record<string, number>; unsettled: number }
 
-// Renewed while the mover lives; another process takes it for dead after this.
-const leaseSeconds = 10
-
-/** Claims the one right to move time. False: somebody else is moving it. */
-export async function beginMove(app: App, target: Date): Promise<boolean> {
-  const claimed = await app.pool.query(
-    `update platform.clock set moving_to = $1, moving_until = clock_timestamp() + make_interval(secs => $2)
-     where moving_until is null or moving_until < clock_timestamp() returning 1`,
-    [target, leaseSeconds],
-  )
-  return claimed.rows.length === 1
-}
-
-/** Walks to the target by way of every due instant, doing at each what falls due there. Needs a claim. */
+/** Walks to the target by way of every due instant, doing at each what falls due there. Needs `claimMove`. */
 export async function moveClock(
   app: App,
   target: Date,
   turnProvider: (instant: Date) => Promise<void> = async () => {},
 ): Promise<Moved> {
-  const renewal = setInterval(() => void renew(app, target), (leaseSeconds * 1000) / 4)
+  const renewal = setInterval(() => void renew(app, target), (moveLeaseSeconds * 1000) / 4)
   const done: Record<string, number> = {}
   // What stays due although its work was tried would hold time for ever; time goes on past it, by way of the rest.
   let stuckAt: Date | undefined
@@ -63,10 +51,7 @@ export async function moveClock(
     }
   } finally {
     clearInterval(renewal)
-    await app.pool.query(
-      'update platform.clock set moving_to = null, moving_until = null where moving_to = $1',
-      [target],
-    )
+    await endMove(app.pool, target)
   }
 }
 
@@ -82,22 +67,9 @@ function add(sums: Record<string, number>, counts: Record<string, number>): void
   for (const [kind, count] of Object.entries(counts)) sums[kind] = (sums[kind] ?? 0) + count
 }
 
-/** Whether a move is under way. Sweeps hold still meanwhile: the mover does their work, in order. */
-export async function isMoving(app: App): Promise<boolean> {
-  const { rows } = await app.pool.query<{ moving: boolean }>(
-    'select coalesce(moving_until > clock_timestamp(), false) as moving from platform.clock',
-  )
-  return rows[0]?.moving ?? false
-}
-
-/** One that arrives after the move has ended must not stop the clock for the rest of a lease. */
 async function renew(app: App, target: Date): Promise<void> {
   try {
-    await app.pool.query(
-      `update platform.clock set moving_until = clock_timestamp() + make_interval(secs => $1)
-       where moving_to = $2`,
-      [leaseSeconds, target],
-    )
+    await renewMove(app.pool, target)
   } catch (error) {
     app.log.warn('sweep.failed', { sweep: 'move-clock', error })
   }
