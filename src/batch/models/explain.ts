@@ -1,5 +1,13 @@
 import { type Forest, walk } from './forest.ts'
-import { type Boosted, gatherRows, type Model, type Softmax, standardise } from './model.ts'
+import {
+  addBias,
+  type Boosted,
+  gatherRows,
+  type Model,
+  type Softmax,
+  softmaxRows,
+  standardise,
+} from './model.ts'
 
 /** The features that moved a prediction most. */
 export type Reasons = {
@@ -10,14 +18,15 @@ export type Reasons = {
   perRow: number
 }
 
-/**
- * Why each row got its class. Of a regression the parts are exact: weight times distance from the mean row. Of trees
- * they are path contributions (Saabas): each branch adds what it changes in the mean of the leaves below, so that all
- * of them sum up to the leaf. Scores are tempered as in predicting.
- */
-export function explain(model: Model, columns: Float32Array[], tops: ArrayLike<number>, perRow = 3): Reasons {
+/** What a model says of some rows: probabilities row after row, the most probable class of each, and why it. */
+export type Told = { probabilities: Float64Array; tops: Uint8Array; reasons: Reasons }
+
+/** Probabilities as `predict` gives them, to the bit, and why each row got its class; in one way through the trees. */
+export function predictWithReasons(model: Model, columns: Float32Array[], perRow = 3): Told {
+  const { classes, features } = model
   const rows = columns[0]?.length ?? 0
-  const features = columns.length
+  const probabilities = new Float64Array(rows * classes)
+  const tops = new Uint8Array(rows)
   const reasons = {
     columns: new Int16Array(rows * perRow).fill(-1),
     contributions: new Float64Array(rows * perRow),
@@ -25,93 +34,115 @@ export function explain(model: Model, columns: Float32Array[], tops: ArrayLike<n
   }
   for (let from = 0; from < rows; from += blockRows) {
     const to = Math.min(from + blockRows, rows)
-    const moved = new Float64Array((to - from) * features)
-    const own = Uint8Array.from({ length: to - from }, (_, row) => tops[from + row]!)
-    addContributions(model, gatherRows(columns, from, to), own, 1, moved)
-    for (let row = from; row < to; row++)
-      keepStrongest(moved.subarray((row - from) * features, (row - from + 1) * features), row, reasons)
+    const own = probabilities.subarray(from * classes, to * classes)
+    const parts = new Float64Array((to - from) * classes * features)
+    addScoresWithParts(model, gatherRows(columns, from, to), 1, own, parts)
+    softmaxRows(own, classes)
+    for (let row = from; row < to; row++) {
+      const said = own.subarray((row - from) * classes, (row - from + 1) * classes)
+      tops[row] = said.indexOf(Math.max(...said))
+      const first = (row - from) * classes * features
+      const moved = leadOver(parts.subarray(first, first + classes * features), tops[row]!, classes)
+      keepStrongest(moved, row, reasons)
+    }
   }
-  return reasons
+  return { probabilities, tops, reasons }
 }
 
 /** So many rows, with what moves them, stay in the fast memory while all trees pass over them. */
 const blockRows = 256
 
+/** What each feature does to the score of class `top` above the mean of the classes' scores, from its parts of each class's. */
+export function leadOver(parts: Float64Array, top: number, classes: number): Float64Array {
+  const features = parts.length / classes
+  const moved = parts.slice(top * features, (top + 1) * features)
+  for (let at = 0; at < parts.length; at++) moved[at % features]! -= parts[at]! / classes
+  return moved
+}
+
 /**
- * Adds what each feature does to the score of a row's class, named in `tops`, above the mean of the classes' scores.
- * Rows stand one after the other, and so does what moved them.
+ * Adds `weight` times the tempered scores of the rows in the block, and each feature's part in them, class by class. Of a
+ * regression the parts are exact: weight times distance from the mean row. Of trees they are path contributions
+ * (Saabas): each branch adds what it changes in the mean of the leaves below, so that all of them sum up to the leaf.
  */
-export function addContributions(
+export function addScoresWithParts(
   model: Model,
   block: Float32Array,
-  tops: Uint8Array,
   weight: number,
-  moved: Float64Array,
+  scores: Float64Array,
+  parts: Float64Array,
 ): void {
   const share = weight / model.temperature
   switch (model.kind) {
     case 'prior':
+      addBias(model.scores, share, scores)
       break
     case 'softmax':
-      addWeights(model, block, tops, share, moved)
+      addBias(model.bias, share, scores)
+      addLinearWithParts(model, block, share, scores, parts)
       break
     case 'gbdt':
-      addPaths(model, block, tops, share, moved)
+      addBias(model.bias, share, scores)
+      addForestWithPaths(model, block, share, scores, parts)
       break
     case 'blend':
       for (const [at, part] of model.parts.entries())
-        addContributions(part, block, tops, share * model.weights[at]!, moved)
+        addScoresWithParts(part, block, share * model.weights[at]!, scores, parts)
   }
 }
 
-/** What a class says counts for a row by this much: its own class against the mean of all. */
-function leadOf(label: number, top: number, classes: number): number {
-  return (label === top ? 1 : 0) - 1 / classes
-}
-
-function addWeights(
+function addLinearWithParts(
   { mean, scale, weights, missing, classes, features }: Softmax,
   block: Float32Array,
-  tops: Uint8Array,
   share: number,
-  moved: Float64Array,
+  scores: Float64Array,
+  parts: Float64Array,
 ): void {
-  for (let row = 0; row < tops.length; row++) {
+  const rows = scores.length / classes
+  for (let row = 0; row < rows; row++) {
     for (let feature = 0; feature < features; feature++) {
       const raw = block[row * features + feature]!
       const known = !Number.isNaN(raw)
       const value = known ? standardise(raw, mean[feature]!, scale[feature]!) : 1
       const by = known ? weights : missing
-      for (let label = 0; label < classes; label++)
-        moved[row * features + feature]! +=
-          share * leadOf(label, tops[row]!, classes) * value * by[label * features + feature]!
+      for (let label = 0; label < classes; label++) {
+        const part = share * value * by[label * features + feature]!
+        scores[row * classes + label]! += part
+        parts[(row * classes + label) * features + feature]! += part
+      }
     }
   }
 }
 
-function addPaths(
+function addForestWithPaths(
   { forest, classes, features, expected = expectedValues(forest, []) }: Boosted,
   block: Float32Array,
-  tops: Uint8Array,
   share: number,
-  moved: Float64Array,
+  scores: Float64Array,
+  parts: Float64Array,
 ): void {
   const { roots, feature, threshold, left, right, missingLeft, leaves } = forest
-  const step = (from: number, to: number) => (to < 0 ? leaves[~to]! : expected[to]!) - expected[from]!
+  const step = (from: number, to: number) =>
+    share * ((to < 0 ? leaves[~to]! : expected[to]!) - expected[from]!)
   const toLeft = Float64Array.from(left, (child, node) => step(node, child))
   const toRight = Float64Array.from(right, (child, node) => step(node, child))
   for (let tree = 0; tree < roots.length; tree++) {
-    const label = tree % classes
-    const [ofTop, ofOthers] = [share * leadOf(label, label, classes), share * leadOf(label, -1, classes)]
-    for (let row = 0, start = 0; row < tops.length; row++, start += features) {
-      const lead = tops[row] === label ? ofTop : ofOthers
-      for (let node = roots[tree]!; node >= 0; ) {
-        const asked = start + feature[node]!
-        const value = block[asked]!
-        const goesLeft = missingLeft[node] === 1 ? !(value > threshold[node]!) : value <= threshold[node]!
-        moved[asked]! += lead * (goesLeft ? toLeft[node]! : toRight[node]!)
-        node = goesLeft ? left[node]! : right[node]!
+    const root = roots[tree]!
+    let at = tree % classes
+    for (let start = 0; start < block.length; start += features, at += classes) {
+      let node = root
+      while (node >= 0) {
+        const asked = feature[node]!
+        const value = block[start + asked]!
+        if (missingLeft[node] === 1 ? !(value > threshold[node]!) : value <= threshold[node]!) {
+          parts[at * features + asked]! += toLeft[node]!
+          node = left[node]!
+        } else {
+          parts[at * features + asked]! += toRight[node]!
+          node = right[node]!
+        }
       }
+      scores[at]! += share * leaves[~node]!
     }
   }
 }

@@ -109,7 +109,7 @@ function addScores(model: Model, block: Float32Array, weight: number, scores: Fl
   }
 }
 
-function addBias(bias: Float64Array, share: number, scores: Float64Array): void {
+export function addBias(bias: Float64Array, share: number, scores: Float64Array): void {
   const classes = bias.length
   for (let at = 0; at < scores.length; at++) scores[at]! += share * bias[at % classes]!
 }

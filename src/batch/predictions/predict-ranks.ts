@@ -12,9 +12,9 @@ import { dayName } from '../dataset/history.ts'
 import { type HistoryPart, withHistoryInParts } from '../dataset/history-rows.ts'
 import { type NaiveRule, naiveRules, signOf } from '../learning/rivals.ts'
 import { loadModel } from '../models/artifact.ts'
-import { explain, type Reasons } from '../models/explain.ts'
+import { predictWithReasons, type Reasons } from '../models/explain.ts'
 import { classes, type RegisteredModel } from '../models/manifest.ts'
-import { type Model, predict } from '../models/model.ts'
+import type { Model } from '../models/model.ts'
 import { CorruptModel } from '../models/model-codec.ts'
 import { findActive } from '../models/model-rows.ts'
 import { RunFailed } from '../runs/run.ts'
@@ -132,9 +132,7 @@ async function predictPart(
   for (let from = 0; from < chosen.length; from += blockSize) {
     const to = Math.min(from + blockSize, chosen.length)
     const part = columns.map((column) => column.subarray(from, to))
-    const probabilities = predict(model, part)
-    const tops = Uint8Array.from({ length: to - from }, (_, row) => topOf(probabilities, row))
-    const reasons = explain(model, part, tops)
+    const { probabilities, tops, reasons } = predictWithReasons(model, part)
     const block = chosen.slice(from, to).map(
       (at, row): NewPrediction => ({
         ...series[at]!,
@@ -156,11 +154,6 @@ async function predictPart(
     })
   }
   return chosen.length
-}
-
-function topOf(probabilities: Float64Array, row: number): number {
-  const own = probabilities.subarray(row * classes.length, (row + 1) * classes.length)
-  return own.indexOf(Math.max(...own))
 }
 
 function reasonsOf({ columns, contributions, perRow }: Reasons, row: number): Reason[] {

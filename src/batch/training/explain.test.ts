@@ -3,8 +3,8 @@ import { trainBooster } from '../../../test/batch/train-booster.ts'
 import { readFixture } from '../../../test/fixtures/rank-classifier/read.ts'
 import { sliceExamples } from '../dataset/examples.ts'
 import { trainSoftmax } from '../learning/softmax.ts'
-import { addContributions, explain, withExpectations } from '../models/explain.ts'
-import { type Model, predictScores } from '../models/model.ts'
+import { addScoresWithParts, leadOver, predictWithReasons, withExpectations } from '../models/explain.ts'
+import { type Model, predict, predictScores } from '../models/model.ts'
 import { decodeModel, encodeModel } from '../models/model-codec.ts'
 import { classSharesOf } from './ladder-plan.ts'
 
@@ -32,10 +32,16 @@ const blend: Model = {
 
 /** What the parts of all features sum up to, for the lead of each class over the mean of all. */
 function summed(model: Model, row: number, top: number): number {
-  const values = Float32Array.from(few.columns, (column) => column[row]!)
-  const moved = new Float64Array(few.columns.length)
-  addContributions(model, values, Uint8Array.of(top), 1, moved)
+  const moved = leadOver(partsOf(model, few.columns, row), top, 3)
   return moved.reduce((sum, part) => sum + part, 0)
+}
+
+/** What each feature adds to the score of each class, for one row. */
+function partsOf(model: Model, columns: Float32Array[], row: number): Float64Array {
+  const parts = new Float64Array(3 * columns.length)
+  const values = Float32Array.from(columns, (column) => column[row]!)
+  addScoresWithParts(model, values, 1, new Float64Array(3), parts)
+  return parts
 }
 
 function leads(model: Model): number[][] {
@@ -62,27 +68,31 @@ test.each([softmax, gbdt, blend])(
 
 test('trees expect the mean of the rows: over these the parts of a feature cancel out', () => {
   const model = withExpectations(gbdt, examples.columns)
-  const sums = new Float64Array(20)
+  let sum = 0
   for (let row = 0; row < examples.labels.length; row++)
-    addContributions(
-      model,
-      Float32Array.from(examples.columns, (column) => column[row]!),
-      Uint8Array.of(0),
-      1,
-      sums,
-    )
-  expect(Math.abs(sums.reduce((sum, part) => sum + part, 0)) / examples.labels.length).toBeLessThan(1e-9)
+    for (const part of leadOver(partsOf(model, examples.columns, row), 0, 3)) sum += part
+  expect(Math.abs(sum) / examples.labels.length).toBeLessThan(1e-9)
+})
+
+test.each([softmax, gbdt, blend])('a $kind says with reasons what it says without', (plain) => {
+  const model = withExpectations(plain, examples.columns)
+  const told = predictWithReasons(model, examples.columns)
+  expect(told.probabilities).toEqual(predict(model, examples.columns))
+  for (const [row, top] of told.tops.entries()) {
+    const own = told.probabilities.subarray(row * 3, row * 3 + 3)
+    expect(own[top]).toBe(Math.max(...own))
+  }
 })
 
 test('the three strongest are told, the strongest first; class shares have no reason', () => {
-  const { columns, contributions } = explain(softmax, few.columns, new Uint8Array(40))
+  const { columns, contributions } = predictWithReasons(softmax, few.columns).reasons
   for (let row = 0; row < 40; row++) {
     const [first, second, third] = [...contributions.subarray(row * 3, row * 3 + 3)].map(Math.abs)
     expect(first).toBeGreaterThanOrEqual(second!)
     expect(second).toBeGreaterThanOrEqual(third!)
     expect(new Set(columns.subarray(row * 3, row * 3 + 3)).size).toBe(3)
   }
-  const none = explain(classSharesOf(examples, 3), few.columns, new Uint8Array(40))
+  const none = predictWithReasons(classSharesOf(examples, 3), few.columns).reasons
   expect([...none.columns]).toEqual(Array(120).fill(-1))
 })
 
