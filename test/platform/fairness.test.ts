@@ -288,6 +288,22 @@ test('the kinds of a name take turns, and who waits too long is told so', async 
   expect(await turns.wait('t', 'write', () => {}, 0)).toBe(false)
 })
 
+test('between two of a long line there is a pause, and a short line has none', async () => {
+  const turns = openTurns({ atOnce: () => 1, pauseMs: () => 50, waiting: 20, waitMs: 5_000 })
+  const called = async (name: string, many: number) => {
+    let came = 0
+    turns.tryTake(name)
+    for (let at = 0; at < many; at++) void turns.wait(name, 'read', () => {}).then(() => came++)
+    turns.give(name)
+    await sleep(0)
+    return () => came
+  }
+  expect((await called('short', 3))()).toBe(1)
+  const ofLong = await called('long', 12)
+  expect(ofLong()).toBe(0)
+  await expect.poll(ofLong).toBe(1)
+})
+
 test('a token has less at once while connections run short and others are there, and all of it when it is alone', () => {
   let now = 0
   let crowded = false
@@ -306,9 +322,13 @@ test('a token has less at once while connections run short and others are there,
   share.seen('other')
   share.seen('busy')
   expect([after(50), after(50), after(10), after(40)]).toEqual([32, 16, 16, 8])
-  expect([after(50), after(50), after(50)]).toEqual([4, 2, 2])
+  expect([after(50), after(50)]).toEqual([4, 2])
+  expect(share.pauseMs()).toBe(0)
+  // Where the least is still too much, there is a pause between one and the next, longer and longer.
+  expect([after(50), share.pauseMs(), after(50), share.pauseMs()]).toEqual([2, 5, 2, 10])
   crowded = false
-  expect([after(50), after(100)]).toEqual([3, 5])
+  expect([after(50), share.pauseMs(), after(50), after(50), after(50), after(50)]).toEqual([2, 8, 2, 2, 2, 2])
+  expect([share.pauseMs(), after(50), after(100)]).toEqual([0, 3, 5])
   crowded = true
   expect(after(6_000)).toBe(64)
 })

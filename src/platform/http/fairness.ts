@@ -41,7 +41,8 @@ const takenWithinMs = 30_000
  */
 export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }: FairnessOptions) {
   const share = openShare(concurrency, isCrowded)
-  const requests = concurrency > 0 ? openTurns({ atOnce: share.now, ...mostWaiting }) : undefined
+  const requests =
+    concurrency > 0 ? openTurns({ atOnce: share.now, pauseMs: share.pauseMs, ...mostWaiting }) : undefined
   const inTransit = openTurns({ atOnce: () => largeInTransit, ...mostWaiting })
   const worked = openTurns({ atOnce: () => 1, ...mostWaiting })
   const rate = perMinute > 0 ? openRequestRate(perMinute) : undefined

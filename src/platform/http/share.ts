@@ -3,11 +3,15 @@ export type Share = {
   /** A token asks for something. */
   seen(tokenId: string): void
   now(): number
+  /** How long to leave a token's line alone between two of its requests, when even the least share is too much. */
+  pauseMs(): number
 }
 
 const leastAtOnce = 2
 const changeMs = 50
 const companyMs = 5_000
+const shortestPauseMs = 5
+const longestPauseMs = 160
 
 /**
  * A token's share of the process: all that is allowed while it is alone or there is room, and less by half as often as
@@ -18,7 +22,24 @@ export function openShare(most: number, isCrowded: () => boolean, clock = () => 
   let newest = { tokenId: '', at: Number.NEGATIVE_INFINITY }
   let other = newest
   let share = most
+  let pause = 0
   let changedAt = clock()
+
+  function now(): number {
+    const at = clock()
+    const steps = Math.floor((at - changedAt) / changeMs)
+    if (steps < 1) return share
+    changedAt = at
+    if (at - other.at > companyMs) {
+      share = most
+      pause = 0
+    } else if (isCrowded()) {
+      if (share <= leastAtOnce) pause = Math.min(longestPauseMs, Math.max(shortestPauseMs, pause * 2))
+      share = Math.max(leastAtOnce, Math.floor(share / 2))
+    } else if (pause > 0) pause = pause > shortestPauseMs ? pause * 0.8 : 0
+    else share = Math.min(most, share + steps)
+    return share
+  }
 
   return {
     seen(tokenId) {
@@ -26,16 +47,10 @@ export function openShare(most: number, isCrowded: () => boolean, clock = () => 
       if (newest.tokenId !== tokenId) other = newest
       newest = { tokenId, at }
     },
-    now() {
-      const at = clock()
-      const steps = Math.floor((at - changedAt) / changeMs)
-      if (steps < 1) return share
-      changedAt = at
-      const isAlone = at - other.at > companyMs
-      if (isAlone) share = most
-      else if (isCrowded()) share = Math.max(leastAtOnce, Math.floor(share / 2))
-      else share = Math.min(most, share + steps)
-      return share
+    now,
+    pauseMs() {
+      now()
+      return pause
     },
   }
 }

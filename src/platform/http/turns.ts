@@ -10,24 +10,56 @@ export type Turns = {
   give(name: string): void
 }
 
-type Line = { working: number; waiting: number; kinds: Map<string, Set<() => void>> }
+type Line = { working: number; waiting: number; isPausing: boolean; kinds: Map<string, Set<() => void>> }
+
+// Whoever has so few waiting behind what is worked is no flood.
+const fewWaiting = 8
 
 export function openTurns({
   atOnce,
+  pauseMs = () => 0,
   waiting,
   waitMs,
 }: {
   atOnce: () => number
+  /** How long nobody of a name is called after somebody of it was done, if many wait. */
+  pauseMs?: () => number
   waiting: number
   waitMs: number
 }): Turns {
   const lines = new Map<string, Line>()
 
+  function callWaiting(name: string, line: Line): void {
+    while (line.waiting > 0 && line.working < atOnce()) {
+      const pause = line.waiting > fewWaiting ? pauseMs() : 0
+      if (pause > 0) {
+        callLater(name, line, pause)
+        return
+      }
+      line.working++
+      callNext(line)
+    }
+    if (line.working === 0 && !line.isPausing) lines.delete(name)
+  }
+
+  function callLater(name: string, line: Line, ms: number): void {
+    if (line.isPausing) return
+    line.isPausing = true
+    setTimeout(() => {
+      line.isPausing = false
+      if (line.waiting > 0 && line.working < atOnce()) {
+        line.working++
+        callNext(line)
+      }
+      callWaiting(name, line)
+    }, ms)
+  }
+
   return {
     tryTake(name) {
       const line = lines.get(name)
       if (!line) {
-        lines.set(name, { working: 1, waiting: 0, kinds: new Map() })
+        lines.set(name, { working: 1, waiting: 0, isPausing: false, kinds: new Map() })
         return true
       }
       if (line.working >= atOnce() || line.waiting > 0) return false
@@ -59,11 +91,7 @@ export function openTurns({
     give(name) {
       const line = lines.get(name)!
       line.working--
-      while (line.waiting > 0 && line.working < atOnce()) {
-        line.working++
-        callNext(line)
-      }
-      if (line.working === 0) lines.delete(name)
+      callWaiting(name, line)
     },
   }
 }
