@@ -170,22 +170,24 @@
         (br $row))))
 
   ;; The sums per bin over some rows. A feature has 4,160 bytes: 256 bins and a gap, because features exactly 4,096
-  ;; bytes apart would fight for the same lines of the cache. Rows are touched in blocks before they are counted, so
-  ;; that the waits for memory overlap; what touching reads is returned, or it would be optimised away.
+  ;; bytes apart would fight for the same lines of the cache. Rows are touched in blocks of 64 before they are counted, at
+  ;; both ends, because every other one lies across two lines of the cache: so the waits for memory overlap. What touching
+  ;; reads is returned, or it would be optimised away.
   (func (export "fillHistogram")
     (param $rowsAt i32) (param $count i32) (param $binsAt i32) (param $stride i32)
     (param $gradientsAt i32) (param $histogramAt i32) (result i32)
-    (local $end i32) (local $blockEnd i32) (local $at i32) (local $touched i32)
+    (local $end i32) (local $blockEnd i32) (local $at i32) (local $touched i32) (local $lastBinAt i32)
     (local $row i32) (local $binAt i32) (local $binEnd i32) (local $bins i32) (local $a i32)
     (local $h0 i32) (local $h1 i32) (local $h2 i32) (local $h3 i32)
     (local $v v128)
     (memory.fill
       (local.get $histogramAt) (i32.const 0) (i32.mul (local.get $stride) (i32.const 4160)))
     (local.set $end (i32.add (local.get $rowsAt) (i32.shl (local.get $count) (i32.const 2))))
+    (local.set $lastBinAt (i32.sub (i32.add (local.get $binsAt) (local.get $stride)) (i32.const 1)))
     (block $done
       (loop $blocks
         (br_if $done (i32.ge_u (local.get $rowsAt) (local.get $end)))
-        (local.set $blockEnd (i32.add (local.get $rowsAt) (i32.const 128)))
+        (local.set $blockEnd (i32.add (local.get $rowsAt) (i32.const 256)))
         (local.set $blockEnd
           (select (local.get $blockEnd) (local.get $end) (i32.lt_u (local.get $blockEnd) (local.get $end))))
         (local.set $at (local.get $rowsAt))
@@ -195,7 +197,9 @@
             (i32.add
               (local.get $touched)
               (i32.add
-                (i32.load8_u (i32.add (local.get $binsAt) (i32.mul (local.get $row) (local.get $stride))))
+                (i32.add
+                  (i32.load8_u (i32.add (local.get $binsAt) (i32.mul (local.get $row) (local.get $stride))))
+                  (i32.load8_u (i32.add (local.get $lastBinAt) (i32.mul (local.get $row) (local.get $stride)))))
                 (i32.load8_u (i32.add (local.get $gradientsAt) (i32.shl (local.get $row) (i32.const 4)))))))
           (local.set $at (i32.add (local.get $at) (i32.const 4)))
           (br_if $touch (i32.lt_u (local.get $at) (local.get $blockEnd))))

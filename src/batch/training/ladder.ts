@@ -18,8 +18,8 @@ export type Climb =
   | { kind: 'insufficient_labels' }
   | {
       kind: 'climbed'
-      /** The model to use: the chosen rung, learnt again from all rows. */
-      model: Model
+      /** The model to use: the chosen rung, learnt again from all rows. Where that happens elsewhere, it may not be ready yet. */
+      model: Promise<Model>
       /** How `model` was trained; the booster's rounds are those for all rows. */
       plan: LadderPlan
       /** The chosen rung as it was judged: it has seen no row later than the embargo before the hold-out. */
@@ -86,8 +86,10 @@ export async function climbLadder(examples: Examples, options: LadderOptions): P
     const holdout = measure(probabilities, split.future.labels, classes)
     return { name, model, validationLoss: loss, probabilities, holdout }
   })
-  const model = aside ? await aside : trainRungOf(work, partOf(watch, 0.6, 1))
-  watch.onProgress?.(1)
+  const model = (aside ?? Promise.resolve(trainRungOf(work, partOf(watch, 0.6, 1)))).then((trained) => {
+    watch.onProgress?.(1)
+    return trained
+  })
   return {
     kind: 'climbed',
     model,

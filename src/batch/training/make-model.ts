@@ -88,18 +88,35 @@ export async function makeModel(
     againstActive: active && ('difference' in active ? active.difference : 'not_comparable'),
   })
   const fallsBack = verdict.decision === 'reject' && request.onReject === 'class_shares'
-  const outcome = fallsBack
-    ? { model: classSharesOf(examples, classes.length), judged: climb.rungs[0]!, name: 'prior' as const }
-    : {
-        model: withExpectations(climb.model, someRows(examples)),
-        judged: climb.chosen,
-        name: climb.plan.choice,
-      }
+  const name = fallsBack ? ('prior' as const) : climb.plan.choice
+  const judgedAs = fallsBack ? climb.rungs[0]! : climb.chosen
+  const metrics: Manifest['metrics'] = {
+    holdout: judgedFigures(judgedAs.holdout, judgedAs, climb.holdout),
+    baseline_prior: {
+      ...figuresOf(climb.classShares),
+      confusion: climb.classShares.confusion,
+      ranked: rankedLoss(rivals.ranked.classShares, climb.holdout),
+    },
+    baseline_naive: naiveFigures(rivals, climb.holdout),
+    active_same_holdout:
+      active && 'metrics' in active ? judgedFigures(active.metrics, active, climb.holdout) : null,
+    rungs: climb.rungs.map(({ name, validationLoss, holdout }) => ({
+      name,
+      validation_log_loss: validationLoss ?? null,
+      holdout: figuresOf(holdout),
+    })),
+    importances: importancesOf(judgedAs.model, climb.holdout, request.seed),
+  }
+  // Waited for only now: what stands above was worked out while another thread trained it.
+  const trained = await climb.model
+  const model = fallsBack
+    ? classSharesOf(examples, classes.length)
+    : withExpectations(trained, someRows(examples))
 
-  const artifact = encodeModel(outcome.model)
-  const judged = encodeModel(outcome.judged.model)
+  const artifact = encodeModel(model)
+  const judged = encodeModel(judgedAs.model)
   const manifest: Manifest = {
-    algorithm: { name: outcome.name, params: paramsOf(outcome.name, climb.plan), seed: request.seed },
+    algorithm: { name, params: paramsOf(name, climb.plan), seed: request.seed },
     label: {
       classes,
       horizon_days: horizonDays,
@@ -109,33 +126,17 @@ export async function makeModel(
     },
     features: featureNames,
     data: dataOf(history, examples, climb, request),
-    metrics: {
-      holdout: judgedFigures(outcome.judged.holdout, outcome.judged, climb.holdout),
-      baseline_prior: {
-        ...figuresOf(climb.classShares),
-        confusion: climb.classShares.confusion,
-        ranked: rankedLoss(rivals.ranked.classShares, climb.holdout),
-      },
-      baseline_naive: naiveFigures(rivals, climb.holdout),
-      active_same_holdout:
-        active && 'metrics' in active ? judgedFigures(active.metrics, active, climb.holdout) : null,
-      rungs: climb.rungs.map(({ name, validationLoss, holdout }) => ({
-        name,
-        validation_log_loss: validationLoss ?? null,
-        holdout: figuresOf(holdout),
-      })),
-      importances: importancesOf(outcome.judged.model, climb.holdout, request.seed),
-    },
+    metrics,
     rivals: {
       class_shares: sharesOf(examples, classes.length)[0]!,
       naive: { rule: rivals.all.best, shares: sharesOf(examples, classes.length, rivals.all.best) },
     },
     gate: gateOf(verdict, fallsBack, request.active),
     calibration: {
-      method: outcome.name === 'prior' ? 'none' : 'temperature',
-      temperature: outcome.model.temperature,
-      error: outcome.judged.holdout.calibrationError,
-      limit: calibrationLimit(outcome.judged.holdout.examples),
+      method: name === 'prior' ? 'none' : 'temperature',
+      temperature: model.temperature,
+      error: judgedAs.holdout.calibrationError,
+      limit: calibrationLimit(judgedAs.holdout.examples),
     },
     artifact: { bytes: artifact.length, sha256: sha256Of(artifact), format: artifactFormat },
     environment: {
@@ -146,7 +147,7 @@ export async function makeModel(
       arch: process.arch,
     },
   }
-  const samples = samplesOf(outcome.model, climb.holdout)
+  const samples = samplesOf(model, climb.holdout)
   return { kind: 'made', manifest, artifact, judged, judgedSha256: sha256Of(judged), samples }
 }
 
