@@ -81,7 +81,7 @@ export async function runCampaign(serverUrl: string, options: CampaignOptions): 
   const onResult = (report: SeedReport) => {
     seeds++
     operations += report.operations
-    for (const [kind, count] of Object.entries(report.counts)) counts[kind] = (counts[kind] ?? 0) + count
+    addCounts(counts, report.counts)
     if (report.violations.length > 0) failures.push(report)
     options.onSeed?.(report)
     return failures.length < mostFailures && !options.signal?.aborted
@@ -89,7 +89,16 @@ export async function runCampaign(serverUrl: string, options: CampaignOptions): 
   const tasks = Array.from({ length: options.seeds }, (_, at) => from + at)
   if (workers === 1) await workAlone(await openSeedWorker(serverUrl), tasks, onResult)
   else await workTogether(seedProcess, [serverUrl], workers, tasks, onResult)
-  return { seeds, operations, counts, failures, neverFired: kindsOf().filter((kind) => !counts[kind]) }
+  return { seeds, operations, counts, failures, neverFired: missingFrom(counts) }
+}
+
+export function addCounts(counts: Counts, more: Counts): void {
+  for (const [kind, count] of Object.entries(more)) counts[kind] = (counts[kind] ?? 0) + count
+}
+
+/** The kinds of trouble that never came. */
+export function missingFrom(counts: Counts): string[] {
+  return kindsOf().filter((kind) => !counts[kind])
 }
 
 const seedProcess = new URL('./seed-process.ts', import.meta.url)
