@@ -45,6 +45,7 @@ export function sandboxSource(clock: Clock): Source {
       },
     },
     volumes: undefined,
+    broughtAlong: true,
     close: () => {
       opened?.then(async ({ service, source }) => {
         source.close()

@@ -25,6 +25,8 @@ beforeAll(async () => {
       DATAFORSEO_PASSWORD: 'sandbox-password',
       DATAFORSEO_BASE_URL: door.url,
       DATAFORSEO_QUEUE_BUDGET_PER_DAY: '1000',
+      // The same account sells volumes, of which a night's run would buy some.
+      DATAFORSEO_BUDGET_PER_DAY: '0',
     },
   })
   await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })

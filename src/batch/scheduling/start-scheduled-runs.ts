@@ -4,7 +4,7 @@ import type { BatchApp } from '../app.ts'
 import type { RunTask } from '../runs/run.ts'
 import { anyCheckDue } from '../tracking/check-rows.ts'
 import { listSlots, moveSlot, putSlot, type Slot } from './schedule-rows.ts'
-import { hasSource, startCheckRun, triggerScheduledRun } from './trigger-run.ts'
+import { collectsRanks, hasSource, startCheckRun, triggerScheduledRun } from './trigger-run.ts'
 
 // Checks are due at times of their own; those of some minutes share a run.
 const collectionCron = '*/5 * * * *'
@@ -21,7 +21,7 @@ export async function startScheduledRuns(app: BatchApp): Promise<StartedRuns> {
   if (!app.schedule) return started
   const now = app.clock()
   const slots = new Map((await listSlots(app.db)).map((slot) => [slot.task, slot]))
-  for (const [task, cron] of timetable(app, app.schedule)) {
+  for (const [task, cron] of await timetable(app, app.schedule)) {
     const slot = slots.get(task)
     const zone = app.timeZone
     if (slot?.cron !== cron || slot.zone !== zone) {
@@ -41,12 +41,16 @@ export async function startScheduledRuns(app: BatchApp): Promise<StartedRuns> {
 }
 
 /** In the order in which a night does them: volumes feed training, and training feeds predictions. */
-function timetable(app: BatchApp, schedule: NonNullable<BatchApp['schedule']>): [RunTask, string][] {
+async function timetable(
+  app: BatchApp,
+  schedule: NonNullable<BatchApp['schedule']>,
+): Promise<[RunTask, string][]> {
+  const collects = await collectsRanks(app, app.db)
   return [
     ['aggregate_volumes', schedule.aggregation],
     ['train_classifier', schedule.training],
     ['predict', schedule.prediction],
-    ...(hasSource(app, 'ranks') ? [['collect_ranks', collectionCron] as [RunTask, string]] : []),
+    ...(collects ? [['collect_ranks', collectionCron] as [RunTask, string]] : []),
     ...(hasSource(app, 'volumes') ? [['collect_volumes', volumesCron] as [RunTask, string]] : []),
   ]
 }

@@ -1,7 +1,7 @@
 import { newId } from '../../platform/id.ts'
 import { enqueue } from '../../platform/queue/queue.ts'
 import { type RefusalDetail, refuse as refuseRequest } from '../../platform/refusal.ts'
-import type { BatchApp, BatchTx } from '../app.ts'
+import type { BatchApp, BatchDb, BatchTx } from '../app.ts'
 import { findActive } from '../models/model-rows.ts'
 import { refuse } from '../refusals.ts'
 import { type RunTask, type RunTrigger, runErrors, taskNamed } from '../runs/run.ts'
@@ -12,6 +12,7 @@ import {
   insertSkippedRun,
   lockTenantRuns,
 } from '../runs/run-rows.ts'
+import { anyTracker } from '../tracking/tracker-rows.ts'
 import { countRanks, type RankCounts } from './precondition-rows.ts'
 
 export const rankRowsRequired = 1000
@@ -122,10 +123,17 @@ async function preconditionsOf(app: BatchApp, tx: BatchTx, task: RunTask): Promi
   if (task === 'predict' && !(await findActive(tx, 'train_classifier')))
     return { ...counts, unmet: 'no_active_model' }
   const lacksSource =
-    (task === 'collect_ranks' && !hasSource(app, 'ranks')) ||
+    (task === 'collect_ranks' && !(await collectsRanks(app, tx))) ||
     (task === 'collect_volumes' && !hasSource(app, 'volumes'))
   if (lacksSource) return { ...counts, unmet: 'no_source' }
   return { ...counts, unmet: null }
+}
+
+/** Whether ranks are collected here: by a source that was set up, or by one that came along and is used. */
+export async function collectsRanks(app: BatchApp, db: BatchDb | BatchTx): Promise<boolean> {
+  const sources = [...app.sources.values()].filter(({ ranks }) => ranks !== undefined)
+  if (sources.some(({ broughtAlong }) => !broughtAlong)) return true
+  return sources.length > 0 && (await anyTracker(db))
 }
 
 export function hasSource(app: BatchApp, kind: 'ranks' | 'volumes'): boolean {

@@ -207,6 +207,8 @@ export type Source = {
   readonly settings: SourceSettings
   readonly ranks: RankSource | undefined
   readonly volumes: VolumeSource | undefined
+  /** Nobody set it up; it is there for whoever tracks something with it. */
+  readonly broughtAlong?: true
   close(): void
 }
 

@@ -45,6 +45,12 @@ export async function upsertTracker(tx: BatchTx, tracker: Tracker, now: Date): P
   return true
 }
 
+/** Whether anything is tracked at all. */
+export async function anyTracker(db: BatchDb | BatchTx): Promise<boolean> {
+  const first = db.selectFrom('batch.tracker').select('id').orderBy('workspace_id').orderBy('id').limit(1)
+  return (await first.executeTakeFirst()) !== undefined
+}
+
 /** Puts those who write trackers of a workspace one behind the other. */
 export async function lockTrackers(tx: BatchTx, workspaceId: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtext(${`batch.tracker ${workspaceId}`}))`.execute(tx)
