@@ -59,10 +59,16 @@ function pick<Column extends Float32Array | Int32Array | Uint8Array>(
 /** Which rows count: all of them, or those on which the keyword was visible at both ends of its move. */
 export type Among = 'all' | 'ranked'
 
-export function countRows({ labels, ranked }: Examples, among: Among): number {
-  if (among === 'all' || !ranked) return labels.length
+/** 1 where a row counts; undefined: all do. */
+export function countedRows({ ranked }: Examples, among: Among): Uint8Array | undefined {
+  return among === 'ranked' ? ranked : undefined
+}
+
+export function countRows(examples: Examples, among: Among): number {
+  const counted = countedRows(examples, among)
+  if (!counted) return examples.labels.length
   let count = 0
-  for (let row = 0; row < ranked.length; row++) count += ranked[row]!
+  for (let row = 0; row < counted.length; row++) count += counted[row]!
   return count
 }
 

@@ -1,4 +1,4 @@
-import { type Among, countRows, type Examples } from '../dataset/examples.ts'
+import { type Among, countedRows, type Examples } from '../dataset/examples.ts'
 import { rowLoss } from './loss.ts'
 import { createRandom } from './random.ts'
 
@@ -39,10 +39,21 @@ export function measure(probabilities: Float64Array, labels: Uint8Array, classes
   }
 }
 
-export function logLoss(probabilities: Float64Array, labels: Uint8Array, classes: number): number {
+/** Of all rows, or of those that are counted. */
+export function logLoss(
+  probabilities: Float64Array,
+  labels: Uint8Array,
+  classes: number,
+  counted?: Uint8Array,
+): number {
   let sum = 0
-  for (let row = 0; row < labels.length; row++) sum += rowLoss(probabilities[row * classes + labels[row]!]!)
-  return sum / labels.length
+  let rows = 0
+  for (let row = 0; row < labels.length; row++) {
+    if (counted?.[row] === 0) continue
+    sum += rowLoss(probabilities[row * classes + labels[row]!]!)
+    rows++
+  }
+  return sum / rows
 }
 
 /** The same on those of the rows that count; probabilities are given for all. */
@@ -52,12 +63,7 @@ export function logLossAmong(
   examples: Examples,
   classes: number,
 ): number {
-  const { labels, ranked } = examples
-  const counted = among === 'ranked' ? ranked : undefined
-  let sum = 0
-  for (let row = 0; row < labels.length; row++)
-    if (!counted || counted[row] === 1) sum += rowLoss(probabilities[row * classes + labels[row]!]!)
-  return sum / countRows(examples, among)
+  return logLoss(probabilities, examples.labels, classes, countedRows(examples, among))
 }
 
 export function rowLosses(probabilities: Float64Array, labels: Uint8Array, classes: number): Float64Array {

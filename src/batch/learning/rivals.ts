@@ -1,4 +1,4 @@
-import { type Among, countRows, type Examples } from '../dataset/examples.ts'
+import { type Among, countedRows, countRows, type Examples } from '../dataset/examples.ts'
 import { columnOf, type FeatureName } from '../dataset/features.ts'
 import { rowLoss } from './loss.ts'
 
@@ -72,13 +72,14 @@ export function lossOfShares(
 
 /** Goes over the rows that count; without a rule all are of the first sign. */
 function eachRow(
-  { columns, labels, ranked }: Examples,
+  examples: Examples,
   rule: NaiveRule | undefined,
   among: Among,
   act: (sign: number, label: number) => void,
 ): void {
+  const { columns, labels } = examples
   const column = rule && columns[columnOf[naiveRules[rule]]]!
-  const counted = among === 'ranked' ? ranked : undefined
+  const counted = countedRows(examples, among)
   for (let row = 0; row < labels.length; row++) {
     if (counted && counted[row] === 0) continue
     act(column ? signOf(column[row]!) : 0, labels[row]!)

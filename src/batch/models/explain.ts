@@ -1,13 +1,5 @@
 import { type Forest, walk } from './forest.ts'
-import {
-  addBias,
-  type Boosted,
-  gatherRows,
-  type Model,
-  type Softmax,
-  softmaxRows,
-  standardise,
-} from './model.ts'
+import { addBias, addLinear, type Boosted, gatherRows, type Model, softmaxRows } from './model.ts'
 
 /** The features that moved a prediction most. */
 export type Reasons = {
@@ -79,7 +71,7 @@ export function addScoresWithParts(
       break
     case 'softmax':
       addBias(model.bias, share, scores)
-      addLinearWithParts(model, block, share, scores, parts)
+      addLinear(model, block, share, scores, parts)
       break
     case 'gbdt':
       addBias(model.bias, share, scores)
@@ -88,29 +80,6 @@ export function addScoresWithParts(
     case 'blend':
       for (const [at, part] of model.parts.entries())
         addScoresWithParts(part, block, share * model.weights[at]!, scores, parts)
-  }
-}
-
-function addLinearWithParts(
-  { mean, scale, weights, missing, classes, features }: Softmax,
-  block: Float32Array,
-  share: number,
-  scores: Float64Array,
-  parts: Float64Array,
-): void {
-  const rows = scores.length / classes
-  for (let row = 0; row < rows; row++) {
-    for (let feature = 0; feature < features; feature++) {
-      const raw = block[row * features + feature]!
-      const known = !Number.isNaN(raw)
-      const value = known ? standardise(raw, mean[feature]!, scale[feature]!) : 1
-      const by = known ? weights : missing
-      for (let label = 0; label < classes; label++) {
-        const part = share * value * by[label * features + feature]!
-        scores[row * classes + label]! += part
-        parts[(row * classes + label) * features + feature]! += part
-      }
-    }
   }
 }
 

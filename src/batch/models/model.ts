@@ -114,7 +114,14 @@ export function addBias(bias: Float64Array, share: number, scores: Float64Array)
   for (let at = 0; at < scores.length; at++) scores[at]! += share * bias[at % classes]!
 }
 
-function addLinear(model: Softmax, block: Float32Array, share: number, scores: Float64Array): void {
+/** Where `parts` are wanted, what each feature adds to each class of a row is added to them too. */
+export function addLinear(
+  model: Softmax,
+  block: Float32Array,
+  share: number,
+  scores: Float64Array,
+  parts?: Float64Array,
+): void {
   const { classes, features, mean, scale, weights, missing } = model
   const rows = scores.length / classes
   for (let row = 0; row < rows; row++) {
@@ -124,7 +131,9 @@ function addLinear(model: Softmax, block: Float32Array, share: number, scores: F
       const value = known ? standardise(raw, mean[feature]!, scale[feature]!) : 1
       const by = known ? weights : missing
       for (let k = 0; k < classes; k++) {
-        scores[row * classes + k]! += share * value * by[k * features + feature]!
+        const part = share * value * by[k * features + feature]!
+        scores[row * classes + k]! += part
+        if (parts) parts[(row * classes + k) * features + feature]! += part
       }
     }
   }
