@@ -61,9 +61,9 @@ export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
   },
   {
     name: 'admin is bound to a part',
-    file: 'src/installation/token-routes.ts',
-    from: "if (granted.includes('admin') && !isBoundToAll(grant))",
-    to: "if (granted.includes('admin') && !isBoundToAll(grant) && grant.account === '')",
+    file: 'src/platform/access/token-rights.ts',
+    from: 'return isAdmin && !isBoundToAll(rights) ? undefined : rights',
+    to: "return isAdmin && !isBoundToAll(rights) && account === '' ? undefined : rights",
     story: tokens,
   },
   {

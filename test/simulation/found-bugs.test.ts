@@ -125,3 +125,35 @@ test('a refund that the provider works on stays so while nobody answers, and doe
   const steps = await world.rows<{ step: string }>('select step from billing.refund order by id')
   expect(steps).toEqual([{ step: 'accepted' }, { step: 'unknown' }])
 })
+
+test('a refund of all in doubt, and a part that a lost database had given back by another number: the part is recorded once', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  const [invoice] = await world.invoices('acct_1')
+  const { reference } = invoice.payments[0]
+  world.script.nextRefunds(...lost(20))
+  await world.post('/refund', { invoice_id: invoice.invoice_id })
+  const record = world.script.book.get(reference)!
+  const [second] = await world.rows<{ reference: string }>(
+    `select billing.refund_reference('${reference}', 2) as reference`,
+  )
+  const part = { minor: 900n, currency: record.amount.currency }
+  record.refunds.push({ reference: second!.reference, amount: part, status: 'succeeded' })
+
+  // There is no room for it while all of the payment is set aside.
+  expect(await settleFromProvider(world.app, reference)).toBe('in_motion')
+  await world.advanceTo('2026-03-06T11:00:00+09:00')
+  expect(await settleFromProvider(world.app, reference)).toBe('settled')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ amount_refunded: 900 })
+  expect(await world.books()).toEqual({ provider: 9000, revenue: -9900, refunds: 900 })
+  expect(
+    await world.rows('select n, provider_reference as reference, status from billing.refund order by n'),
+  ).toEqual([
+    { n: 1, reference: expect.any(String), status: 'failed' },
+    { n: 2, reference: second!.reference, status: 'succeeded' },
+  ])
+  await world.post('/refund', { invoice_id: invoice.invoice_id })
+  expect(await world.rows('select n, amount::int from billing.refund order by n desc limit 1')).toEqual([
+    { n: 3, amount: 9000 },
+  ])
+})

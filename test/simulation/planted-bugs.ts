@@ -254,9 +254,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'money refunded by hand is not noticed',
-    file: 'src/billing/collection/settle-from-provider.ts',
-    from: 'if (foreign > 0n) {',
-    to: 'if (foreign > 1_000_000n) {',
+    file: 'src/billing/refunds/refund-elsewhere.ts',
+    from: 'if (rest > 0n)',
+    to: 'if (rest > 1_000_000n)',
   },
   {
     name: 'a refund that bounced stays done',
@@ -722,7 +722,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a refund that a restore forgot gives its number to the next',
-    file: 'src/billing/collection/settle-from-provider.ts',
+    file: 'src/billing/refunds/refund-elsewhere.ts',
     from: 'const done = record.refunds.filter(({ reference, status }) => reference !== null && status',
     to: 'const done = record.refunds.filter(({ reference, status }) => reference === null && status',
     story: 'test/billing/restore.test.ts',
@@ -754,6 +754,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: "if (ready.kind === 'failed' && attempt.maybeSentBefore &&",
     to: "if (ready.kind === 'failed' && !attempt.maybeSentBefore &&",
     story: 'test/billing/references.test.ts',
+  },
+  {
+    name: 'a lost refund is recorded though one of ours has set all of its payment aside',
+    file: 'src/billing/refunds/refund-elsewhere.ts',
+    from: 'if (refunded + refundPending + amount.minor <= captured)',
+    to: 'if (refunded + amount.minor <= captured)',
+    story: 'test/simulation/found-bugs.test.ts',
   },
   {
     name: 'a refund waits for ever behind a lost one of its number',

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { trackerBugs } from '../batch/tracker-bugs.ts'
+import { safetyBugs } from '../platform/safety-bugs.ts'
 import { addCounts, describeFailure, enoughSeeds, missingFrom, runCampaign } from './campaign.ts'
 import { leakingStages } from './log-stages.ts'
 import { plantedBugs } from './planted-bugs.ts'
@@ -64,6 +65,9 @@ test('at least fifty mistakes are there to be planted, each of them once', () =>
   expect(new Set(plantedBugs.map(({ name }) => name)).size).toBe(plantedBugs.length)
 })
 
-test.each([...plantedBugs, ...trackerBugs])('the place of "$name" is still there', ({ file, from }) => {
-  expect(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')).toContain(from)
-})
+test.each([...plantedBugs, ...trackerBugs, ...safetyBugs])(
+  'the place of "$name" is still there',
+  ({ file, from }) => {
+    expect(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')).toContain(from)
+  },
+)

@@ -7,14 +7,9 @@ import { isAsAsked, outcomeOfPayment } from '../payments/payment.ts'
 import { leaseAttempts, sendingLeaseMs } from '../payments/payment-rows.ts'
 import { recordDispute } from '../payments/record-dispute.ts'
 import type { ProviderDispute, ProviderPayment } from '../providers/port.ts'
-import { recordRefundElsewhere } from '../refunds/refund-elsewhere.ts'
+import { recordRefundsElsewhere } from '../refunds/refund-elsewhere.ts'
 import { refundEvent } from '../refunds/refund-event.ts'
-import {
-  findForgottenRefunds,
-  listSentRefunds,
-  type SettledRefund,
-  undoRefund,
-} from '../refunds/refund-rows.ts'
+import { listSentRefunds, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
@@ -93,20 +88,9 @@ async function settleAfterwards(
     if (ends && !payment.unmatched && (isNews || dispute.status === 'open'))
       await endDisputed(tx, now, payment.subscriptionId)
     const reversed = await reverseFailed(tx, record, now)
-    let known = reversed.at(-1)?.refunded ?? payment.refunded
-    // Refunds that carry a name of ours and are not here were asked for by a database since lost.
-    for (const { n, reference, amount } of await findForgotten(tx, paymentId, record)) {
-      events.push(
-        await recordRefundElsewhere(tx, now, { ...payment, refunded: known }, amount, { n, reference }),
-      )
-      known += amount.minor
-    }
-    // While a refund of ours is on its way the total may already hold it, so nothing is concluded from the total.
-    const foreign = payment.refundPending === 0n ? record.refunded.minor - known : 0n
-    if (foreign > 0n) {
-      const amount = { minor: foreign, currency: payment.currency }
-      events.push(await recordRefundElsewhere(tx, now, { ...payment, refunded: known }, amount))
-    }
+    const refunded = reversed.at(-1)?.refunded ?? payment.refunded
+    const elsewhere = await recordRefundsElsewhere(tx, now, { ...payment, refunded }, record)
+    events.push(...elsewhere.events)
     await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
     if (payment.unmatched) {
       // The bank decided for us, so what paid for nothing can go back at last.
@@ -116,7 +100,7 @@ async function settleAfterwards(
     }
     // Less than we know is a record from before a refund of ours. More, while one of ours is on its way, may be that one
     // or somebody else's of the same amount.
-    return record.refunded.minor === known + foreign && foreign >= 0n
+    return record.refunded.minor === elsewhere.refunded
   })
 }
 
@@ -132,19 +116,6 @@ async function endDisputed(tx: BillingTx, now: Date, subscriptionId: string): Pr
     ])
   }
   await endSubscription(tx, subscriptionId, { code: 'payment_disputed', at: now, now })
-}
-
-async function findForgotten(tx: BillingTx, paymentId: string, record: ProviderPayment) {
-  const done = record.refunds.filter(({ reference, status }) => reference !== null && status === 'succeeded')
-  const found = await findForgottenRefunds(
-    tx,
-    paymentId,
-    done.map(({ reference }) => reference!),
-  )
-  return found.map((one) => ({
-    ...one,
-    amount: done.find(({ reference }) => reference === one.reference)!.amount,
-  }))
 }
 
 function disputeDiffers(ours: TakenPayment['dispute'], theirs: ProviderDispute): boolean {

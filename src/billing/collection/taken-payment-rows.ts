@@ -36,6 +36,7 @@ export type TakenPayment = {
   readonly subscriptionId: string
   readonly currency: Currency
   readonly unmatched: boolean
+  readonly captured: bigint
   readonly refunded: bigint
   readonly refundPending: bigint
   readonly dispute: KnownDispute & { readonly amount: bigint | null; readonly closedAt: Date | null }
@@ -49,6 +50,7 @@ export async function lockTakenPayment(tx: BillingTx, paymentId: string): Promis
       'invoice_id',
       'account_id',
       'subscription_id',
+      'captured',
       'refunded',
       'refund_pending',
       'currency',
@@ -72,6 +74,7 @@ export async function lockTakenPayment(tx: BillingTx, paymentId: string): Promis
   return {
     ...about,
     currency: row.currency,
+    captured: row.captured,
     refunded: row.refunded,
     refundPending: row.refund_pending,
     dispute: {

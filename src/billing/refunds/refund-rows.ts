@@ -260,6 +260,8 @@ export type SettledRefund = {
   readonly subscriptionId: string
   readonly amount: Money
   readonly unmatched: boolean
+  /** What was taken. */
+  readonly captured: bigint
   /** What has gone back of the payment in all. */
   readonly refunded: bigint
   /** What other refunds of it are still to give back. */
@@ -301,7 +303,7 @@ export async function endRefund(
       ...(end.status === 'succeeded' && { refunded: row('refunded', '+', ended.amount) }),
     }))
     .where('id', '=', ended.payment_id)
-    .returning(['subscription_id', 'unmatched', 'refunded', 'refund_pending'])
+    .returning(['subscription_id', 'unmatched', 'captured', 'refunded', 'refund_pending'])
     .executeTakeFirstOrThrow()
   return {
     refundId,
@@ -311,6 +313,7 @@ export async function endRefund(
     subscriptionId: payment.subscription_id,
     amount: { minor: ended.amount, currency: ended.currency },
     unmatched: payment.unmatched,
+    captured: payment.captured,
     refunded: payment.refunded,
     refundPending: payment.refund_pending,
   }
@@ -334,7 +337,7 @@ export async function undoRefund(
     .updateTable('billing.payment')
     .set((row) => ({ refunded: row('refunded', '-', undone.amount) }))
     .where('id', '=', undone.payment_id)
-    .returning(['subscription_id', 'unmatched', 'refunded', 'refund_pending'])
+    .returning(['subscription_id', 'unmatched', 'captured', 'refunded', 'refund_pending'])
     .executeTakeFirstOrThrow()
   return {
     refundId: undone.id,
@@ -344,6 +347,7 @@ export async function undoRefund(
     subscriptionId: payment.subscription_id,
     amount: { minor: undone.amount, currency: undone.currency },
     unmatched: payment.unmatched,
+    captured: payment.captured,
     refunded: payment.refunded,
     refundPending: payment.refund_pending,
   }

@@ -12,11 +12,11 @@ import {
 } from '../payments/doubt.ts'
 import { isAsAsked } from '../payments/payment.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
-import type { RefundOutcome } from '../providers/port.ts'
+import type { ProviderPayment, RefundOutcome } from '../providers/port.ts'
 import { wakeUnsettled } from '../unsettled-rows.ts'
 import { bookRefund } from './book-refund.ts'
 import { type RefundFailure, refundOnRecord } from './refund.ts'
-import { recordRefundElsewhere } from './refund-elsewhere.ts'
+import { recordRefundsElsewhere } from './refund-elsewhere.ts'
 import { refundEvent } from './refund-event.ts'
 import { endRefund, insertRefund, type SettledRefund } from './refund-rows.ts'
 import { type LeasedRefund, parkRefund, requeueRefund, type Turn, takeTurn } from './refund-turn-rows.ts'
@@ -71,12 +71,12 @@ type Found =
   /** `answered`: the provider was asked about it and answered, only not with what became of it. */
   | { kind: 'unknown'; answered?: true }
   /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
-  | { kind: 'overtaken'; givenBack: bigint }
+  | { kind: 'overtaken'; on: ProviderPayment }
   | { kind: 'none_yet'; count: number; since: Date; lookupBy: Date }
   /** Turned down again, which proves nothing about an earlier send. */
   | { kind: 'declined_again'; declines: ResendDeclines & { code: string }; lookupBy: Date }
-  /** `givenBack`: what the provider says went back of the payment in all. */
-  | { kind: 'never_arrived'; givenBack: bigint }
+  /** `on`: the provider's record of the payment, in which it is not. */
+  | { kind: 'never_arrived'; on: ProviderPayment }
 
 const lateMs = 3_600_000
 
@@ -111,7 +111,7 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
     notFoundSince: refund.notFoundSince,
   }
   const verdict = verdictOfNotFound(doubt, now, app.providers.named(refund.provider).guards.keyWindowMs)
-  if (verdict.kind === 'never_arrived') return { ...verdict, givenBack: found.givenBack }
+  if (verdict.kind === 'never_arrived') return { ...verdict, on: found.on }
   if (verdict.kind === 'wait') {
     return {
       kind: 'none_yet',
@@ -164,7 +164,7 @@ async function explain(app: BillingApp, refund: LeasedRefund): Promise<Found> {
   if (found.kind !== 'none') return found
   const { namesRefunds, lookup } = app.providers.named(refund.provider).guards
   const isCertain = namesRefunds && lookup === 'immediate' && refund.origin === 'request'
-  return isCertain ? { kind: 'overtaken', givenBack: found.givenBack } : { kind: 'unknown', answered: true }
+  return isCertain ? { kind: 'overtaken', on: found.on } : { kind: 'unknown', answered: true }
 }
 
 async function ask(
@@ -182,7 +182,7 @@ async function ask(
   return outcome.kind === 'credentials_refused' ? { kind: 'not_sent' } : outcome
 }
 
-type Looked = Found | { kind: 'none'; givenBack: bigint }
+type Looked = Found | { kind: 'none'; on: ProviderPayment }
 
 async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   const { reference, providerId } = refund.payment
@@ -196,7 +196,7 @@ async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
     refund.refunded,
     app.providers.named(refund.provider).guards,
   )
-  return found.kind === 'none' ? { ...found, givenBack: lookup.payment.refunded.minor } : found
+  return found.kind === 'none' ? { ...found, on: lookup.payment } : found
 }
 
 async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
@@ -217,10 +217,10 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await fail(app, refundId, 'payment_disputed', now)
       return 'settled'
     case 'overtaken':
-      await fail(app, refundId, 'refund_declined', now, outcome.givenBack)
+      await fail(app, refundId, 'refund_declined', now, outcome.on)
       return 'settled'
     case 'never_arrived':
-      await fail(app, refundId, 'never_arrived', now, outcome.givenBack)
+      await fail(app, refundId, 'never_arrived', now, outcome.on)
       return 'settled'
     case 'not_sent':
       // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line, and so does
@@ -288,14 +288,14 @@ async function fail(
   refundId: string,
   code: RefundFailure,
   now: Date,
-  givenBack?: bigint,
+  on?: ProviderPayment,
 ): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     const refund = await endRefund(tx, now, refundId, { status: 'failed', code })
     if (!refund) return
     await clearContradictions(tx, [refundId])
     const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId, now))
-    const gone = givenBack === undefined ? [] : await recordGone(tx, now, refund, givenBack)
+    const gone = on === undefined ? [] : await recordGone(tx, now, refund, on)
     await insertEvents(tx, now, [
       refundEvent('refund.failed', refund, code),
       ...(newDispute ? [refundEvent('payment.disputed', refund)] : []),
@@ -306,20 +306,18 @@ async function fail(
 }
 
 /**
- * What went back of the payment without any refund of ours is recorded, unless others are on their way and the total
- * may be theirs. Nobody asks again for money that was taken for nothing, so the rest of that is sent anew, now that a
- * new key may exist.
+ * What went back of the payment without any refund of ours is recorded. Nobody asks again for money that was taken for
+ * nothing, so the rest of that is sent anew, now that a new key may exist.
  */
 async function recordGone(
   tx: BillingTx,
   now: Date,
   refund: SettledRefund,
-  givenBack: bigint,
+  on: ProviderPayment,
 ): Promise<NewEvent[]> {
   const { currency, minor } = refund.amount
-  const gone = refund.refundPending === 0n ? givenBack - refund.refunded : 0n
-  const events = gone > 0n ? [await recordRefundElsewhere(tx, now, refund, { minor: gone, currency })] : []
-  const left = { minor: gone > 0n ? minor - gone : minor, currency }
+  const { refunded, events } = await recordRefundsElsewhere(tx, now, { ...refund, currency }, on)
+  const left = { minor: minor - (refunded - refund.refunded), currency }
   if (refund.unmatched && left.minor > 0n)
     await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'unmatched' }, 0)
   return events
