@@ -112,7 +112,7 @@ function sum(numbers: number[]): number {
 }
 
 function meanLoss({ kernel, at, classBytes, learners }: Grower, labels: Uint8Array): number {
-  const probabilities = new Float64Array(kernel.memory, at.probabilities)
+  const probabilities = new Float32Array(kernel.memory, at.probabilities)
   let total = 0
   for (let row = learners; row < labels.length; row++)
     total += rowLoss(probabilities[(labels[row]! * classBytes) / 8 + row]!)

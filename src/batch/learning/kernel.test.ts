@@ -1,8 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { buildKernel } from '../../../tools/build-kernel.ts'
-import { canCompile, featureBytes, type Kernel, openCompiledKernel, splitBytes } from './kernel.ts'
-import { openPlainKernel } from './plain-kernel.ts'
+import {
+  blockBytes,
+  canCompile,
+  countBits,
+  featureBytes,
+  type Kernel,
+  openCompiledKernel,
+  splitBytes,
+} from './kernel.ts'
+import { gradientBits, hessianBits, openPlainKernel } from './plain-kernel.ts'
 import { createRandom, type Random } from './random.ts'
 
 const bytes = 4 << 20
@@ -59,27 +67,28 @@ test.each([2, 3, 7])('probabilities of %i classes', (classes) => {
     (memory) => new Float64Array(memory, 0, scores.length).set(scores),
     (kernel) => kernel.refreshProbabilities(0, 1 << 20, rows * 8, classes),
   )
-  const found = new Float64Array(memory, 1 << 20, scores.length)
+  const found = new Float32Array(memory, 1 << 20, scores.length)
   for (let row = 0; row < rows; row++) {
     const own = Array.from({ length: classes }, (_, k) => scores[k * rows + row]!)
     const sum = own.reduce((total, score) => total + Math.exp(score - Math.max(...own)), 0)
     for (const [k, score] of own.entries())
-      expect(found[k * rows + row]).toBeCloseTo(Math.exp(score - Math.max(...own)) / sum, 13)
+      expect(found[k * rows + row]).toBeCloseTo(Math.exp(score - Math.max(...own)) / sum, 6)
   }
 })
 
 test.each(randoms)('gradients, sums, siblings, splits and partitions (%i)', (seed) => {
   const random = createRandom(seed)
-  const [rows, stride] = [3000, 8]
-  const at = { probabilities: 0, labels: 32_768, gradients: 65_536, bins: 131_072, columns: 196_608 }
-  const lists = { rows: 262_144, spare: 327_680, features: 393_216, counts: 393_728, scores: 400_000 }
-  const [whole, part, split] = [1 << 20, 2 << 20, 3 << 20]
+  // Over eight features and some; more rows than a block, and no multiple of four.
+  const [rows, stride] = [9001, 12]
+  const at = { probabilities: 32_768, labels: 81_920, gradients: 98_304, bins: 196_608, columns: 327_680 }
+  const lists = { rows: 458_752, spare: 524_288, features: 589_824, counts: 590_336, scores: 655_360 }
+  const [whole, part, split, block] = [1 << 20, 2 << 20, 3 << 20, (3 << 20) + 4096]
   const features = stride - 1
   const binCounts = Array.from({ length: stride }, () => 1 + random.below(255))
   const withGaps = seed !== 2
   const fill = (memory: ArrayBuffer) => {
     const draws = createRandom(100 + seed)
-    const probabilities = new Float64Array(memory, at.probabilities, rows)
+    const probabilities = new Float32Array(memory, at.probabilities, rows)
     const labels = new Uint8Array(memory, at.labels, rows)
     const bins = new Uint8Array(memory)
     for (let row = 0; row < rows; row++) {
@@ -97,26 +106,33 @@ test.each(randoms)('gradients, sums, siblings, splits and partitions (%i)', (see
     new Uint32Array(memory, lists.counts, stride).set(binCounts)
   }
   const memory = both(fill, (kernel) => {
-    kernel.fillGradients(at.probabilities, at.labels, 1, rows, 2 ** 36, 2 ** 30, at.gradients)
-    kernel.fillHistogram(lists.rows, rows, at.bins, stride, at.gradients, whole)
+    kernel.fillGradients(at.probabilities, at.labels, 1, rows, at.gradients)
+    kernel.fillHistogram(lists.rows, rows, at.bins, stride, at.gradients, whole, block)
     const sums = new BigInt64Array(kernel.memory, whole, (2 * featureBytes) / 8)
     for (let bin = 0; bin < 256; bin++) {
       new BigInt64Array(kernel.memory, split, 2)[0]! += sums[bin * 2]!
       new BigInt64Array(kernel.memory, split, 2)[1]! += sums[bin * 2 + 1]!
     }
-    kernel.findSplit(whole, lists.features, features, lists.counts, split, 2 ** 30, 2 ** 20, 20)
+    kernel.findSplit(whole, lists.features, features, lists.counts, split, 2 ** 13, 2 ** 3, 20)
     const [feature, cut, missingLeft] = new Int32Array(kernel.memory, split + 48, 3)
     const column = at.columns + feature! * rows
     const offset = missingLeft === 1 ? 0 : 1
     const left = kernel.partitionRows(lists.rows, rows, lists.spare, column, offset, cut! - offset)
-    kernel.fillHistogram(lists.rows, left, at.bins, stride, at.gradients, part)
+    kernel.fillHistogram(lists.rows, left, at.bins, stride, at.gradients, part, block)
     kernel.subtractHistogram(whole, part, stride * featureBytes)
     kernel.addToScores(lists.rows + left * 4, rows - left, lists.scores, 0.1 * seed)
     new Int32Array(kernel.memory, split + splitBytes, 1)[0] = left
+    // Where rows were brought together to be counted is of no account.
+    new Uint8Array(kernel.memory, block, blockBytes(stride)).fill(0)
   })
 
-  // Counted from the gradients by other means: exact, and the two children are the whole.
-  const gradients = new BigInt64Array(memory, at.gradients, rows * 2)
+  // Counted from the probabilities by other means: exact, and the two children are the whole.
+  const probabilities = new Float32Array(memory, at.probabilities, rows)
+  const labels = new Uint8Array(memory, at.labels, rows)
+  const steps = (value: number, bits: number) => {
+    const [below, rest] = [Math.floor(value * 2 ** bits), (value * 2 ** bits) % 1]
+    return BigInt(rest === 0.5 ? below + (below % 2) : rest > 0.5 ? below + 1 : below)
+  }
   const [feature] = new Int32Array(memory, split + 48, 1)
   const left = new Int32Array(memory, split + splitBytes, 1)[0]!
   expect(feature).toBeGreaterThanOrEqual(0)
@@ -129,13 +145,40 @@ test.each(randoms)('gradients, sums, siblings, splits and partitions (%i)', (see
     const expected = new BigInt64Array(512)
     for (const row of order.subarray(from, to)) {
       const bin = new Uint8Array(memory)[at.bins + row * stride + feature!]!
-      expected[bin * 2]! += gradients[row * 2]!
-      expected[bin * 2 + 1]! += gradients[row * 2 + 1]!
+      const p = probabilities[row]!
+      expected[bin * 2]! += steps(p, gradientBits) - (labels[row] === 1 ? 2n ** BigInt(gradientBits) : 0n)
+      const hessian = steps(Math.fround(p * Math.fround(1 - p)), hessianBits)
+      expected[bin * 2 + 1]! += hessian * 2n ** BigInt(countBits) + 1n
     }
     expect(new BigInt64Array(memory, histogram + feature! * featureBytes, 512)).toEqual(expected)
   }
   expect(Array.from(order.slice(0, left))).toEqual(Array.from(order.slice(0, left)).sort((a, b) => a - b))
   expect(Array.from(order.slice(left))).toEqual(Array.from(order.slice(left)).sort((a, b) => a - b))
+})
+
+test('a bin that gets every row, each with the highest gradient and hessian, overflows nowhere', () => {
+  const [rows, stride] = [9000, 4]
+  const at = { probabilities: 32_768, labels: 81_920, gradients: 98_304, bins: 196_608, rows: 458_752 }
+  const [histogram, block] = [1 << 20, 2 << 20]
+  for (const [p, gradient] of [
+    [1, 65_536n],
+    [0.5, 32_768n],
+    [0, 0n],
+  ] as const) {
+    const memory = both(
+      (memory) => {
+        new Float32Array(memory, at.probabilities, rows).fill(p)
+        new Uint32Array(memory, at.rows, rows).set(Array.from({ length: rows }, (_, row) => row))
+      },
+      (kernel) => {
+        kernel.fillGradients(at.probabilities, at.labels, 1, rows, at.gradients)
+        kernel.fillHistogram(at.rows, rows, at.bins, stride, at.gradients, histogram, block)
+      },
+    )
+    const sums = new BigInt64Array(memory, histogram, 2)
+    expect(sums[0]).toBe(gradient * BigInt(rows))
+    expect(sums[1]).toBe(BigInt(p * (1 - p) * 2 ** hessianBits * rows) * 2n ** 24n + BigInt(rows))
+  }
 })
 
 function normal(random: Random): number {

@@ -17,19 +17,17 @@ export type Kernel = {
     stride: number,
     columnAt: number,
   ): void
-  /** Softmax of scores that stand class after class, for an even number of rows. */
+  /** Softmax of scores that stand class after class, for a multiple of four rows; as floats, half as far apart. */
   refreshProbabilities(scoresAt: number, probabilitiesAt: number, classBytes: number, classes: number): void
-  /** What each row adds to a bin: gradient, and hessian above a one that counts it, in whole steps. */
+  /** What each row adds to a bin, 8 bytes: gradient, hessian and a one that counts it; for a multiple of four rows. */
   fillGradients(
     probabilitiesAt: number,
     labelsAt: number,
     label: number,
     count: number,
-    gradientSteps: number,
-    hessianSteps: number,
     gradientsAt: number,
   ): void
-  /** Sums per feature and bin over some rows, exact. */
+  /** Sums per feature and bin over some rows, which ascend; exact. There has to be room for a block of rows. */
   fillHistogram(
     rowsAt: number,
     count: number,
@@ -37,6 +35,7 @@ export type Kernel = {
     stride: number,
     gradientsAt: number,
     histogramAt: number,
+    blockAt: number,
   ): void
   subtractHistogram(fromAt: number, otherAt: number, bytes: number): void
   /** Finds the best split of the leaf whose sums stand at `splitAt` and writes it behind them. */
@@ -67,6 +66,10 @@ export const featureBytes = 4160
 /** The lowest bits of a packed sum count rows; there can be no more rows than these can count. */
 export const countBits = 24
 export const splitBytes = 64
+/** What counting keeps for itself at the beginning of the memory, all zero between two calls. */
+export const panelBytes = 8 * 2112
+/** What counting needs for a block of rows, of so many bytes each, and the gradients of 4,096. */
+export const blockBytes = (stride: number): number => 4096 * (8 + stride)
 
 /** A kernel with at least so many bytes of memory, all zero. */
 export function openKernel(bytes: number): Kernel {

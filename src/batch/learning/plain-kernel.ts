@@ -1,5 +1,9 @@
 import type { Kernel } from './kernel.ts'
 
+/** A gradient is cut into steps of 2^-16, a hessian into steps of 2^-13. */
+export const gradientBits = 16
+export const hessianBits = 13
+
 /**
  * The kernel in plain TypeScript, byte for byte what kernel.wat does. It trains where WebAssembly is not to be had, and
  * it is what the tests hold the other one against. Sums of 64 bits are kept in two halves with a carry.
@@ -30,42 +34,43 @@ export function openPlainKernel(bytes: number): Kernel {
       const step = classBytes / 8
       for (let row = 0; row < step; row++) {
         const from = scoresAt / 8 + row
-        const to = probabilitiesAt / 8 + row
+        const to = probabilitiesAt / 4 + row
         let highest = f64[from]!
         for (let k = 1; k < classes; k++) if (f64[from + k * step]! > highest) highest = f64[from + k * step]!
         let sum = 0
         for (let k = 0; k < classes; k++) {
-          const exponential = expUpToZero(f64[from + k * step]! - highest)
-          f64[to + k * step] = exponential
-          sum += exponential
+          const exponential = expUpToZero(float(f64[from + k * step]! - highest))
+          f32[to + k * step] = exponential
+          sum = float(sum + exponential)
         }
-        const share = 1 / sum
-        for (let k = 0; k < classes; k++) f64[to + k * step]! *= share
+        const share = float(1 / sum)
+        for (let k = 0; k < classes; k++) f32[to + k * step]! *= share
       }
     },
 
-    fillGradients(probabilitiesAt, labelsAt, label, count, gradientSteps, hessianSteps, gradientsAt) {
-      for (let row = 0; row < count; row++) {
-        const p = f64[probabilitiesAt / 8 + row]!
-        const gradient = toInteger((p - (u8[labelsAt + row] === label ? 1 : 0)) * gradientSteps)
-        const hessian = toInteger(p * (1 - p) * hessianSteps)
-        const at = gradientsAt / 4 + row * 4
-        u32[at] = gradient
-        u32[at + 1] = Math.floor(gradient / 2 ** 32)
-        u32[at + 2] = (hessian % 256) * 2 ** 24 + 1
-        u32[at + 3] = Math.floor(hessian / 256)
+    fillGradients(probabilitiesAt, labelsAt, label, count, gradientsAt) {
+      for (let row = 0; row < Math.ceil(count / 4) * 4; row++) {
+        const p = f32[probabilitiesAt / 4 + row]!
+        const hessian = toInteger(float(float(p * float(1 - p)) * 2 ** hessianBits))
+        const gradient =
+          toInteger(p * 2 ** gradientBits) + (u8[labelsAt + row] === label ? 0 : 2 ** gradientBits)
+        u32[gradientsAt / 4 + row * 2] = hessian * 2 ** 12 + 1
+        u32[gradientsAt / 4 + row * 2 + 1] = gradient * 8
       }
     },
 
+    /** Counts every row straight into the sums; they are exact, so the block and the panel would change nothing. */
     fillHistogram(rowsAt, count, binsAt, stride, gradientsAt, histogramAt) {
       u8.fill(0, histogramAt, histogramAt + stride * 4160)
       for (let i = rowsAt / 4; i < rowsAt / 4 + count; i++) {
         const row = u32[i]!
-        const from = gradientsAt / 4 + row * 4
+        const low = u32[gradientsAt / 4 + row * 2]!
+        const gradient = u32[gradientsAt / 4 + row * 2 + 1]! / 8 - 2 ** gradientBits
+        const hessian = low >>> 12
         for (let feature = 0; feature < stride; feature++) {
           const to = histogramAt / 4 + feature * 1040 + u8[binsAt + row * stride + feature]! * 4
-          addHalves(u32, to, from)
-          addHalves(u32, to + 2, from + 2)
+          addHalvesFrom(u32, to, gradient >>> 0, gradient < 0 ? 0xffffffff : 0)
+          addHalvesFrom(u32, to + 2, (hessian % 256) * 2 ** 24 + 1, hessian >>> 8)
         }
       }
     },
@@ -156,50 +161,31 @@ function edgesBelow(edges: Float32Array, value: number): number {
   return base
 }
 
-/** Adding this rounds to the nearest integer, ties to the even one. */
-const rounder = 1.5 * 2 ** 52
+/** Adding this to a float rounds it to the nearest integer, ties to the even one. */
+const rounder = 1.5 * 2 ** 23
 
 function toInteger(value: number): number {
-  // An integer is needed, so minus zero has to become zero.
-  return value + rounder - rounder + 0
+  return float(value + rounder) - rounder
 }
 
-const powersOfTwo = Float64Array.from({ length: 1024 }, (_, exponent) => 2 ** -exponent)
+const powersOfTwo = Float32Array.from({ length: 127 }, (_, exponent) => 2 ** -exponent)
 
-/** Only additions and multiplications, so that every machine and every version of V8 gives the same bits. */
+const [log2e, lnTwo, lnTwoRest] = [float(Math.LOG2E), 0.693359375, float(-0.00021219444005469057)]
+const [third, fourth, fifth, sixth] = [float(1 / 6), float(1 / 24), float(1 / 120), float(1 / 720)]
+
+/** Only additions and multiplications of floats, so that every machine and every version of V8 gives the same bits. */
 function expUpToZero(power: number): number {
-  const x = power > -700 ? power : -700
-  const k = x * Math.LOG2E + rounder - rounder
-  const r = x - k * 0.6931471803691238 - k * 1.9082149292705877e-10
-  const r2 = r * r
-  const r4 = r2 * r2
-  const low = quad(r, r2, 1, 1, 0.5, 0.16666666666666666)
-  const middle = quad(
-    r,
-    r2,
-    0.041666666666666664,
-    0.008333333333333333,
-    0.001388888888888889,
-    0.0001984126984126984,
-  )
-  const high = quad(
-    r,
-    r2,
-    0.0000248015873015873,
-    0.0000027557319223985893,
-    2.755731922398589e-7,
-    2.505210838544172e-8,
-  )
-  return (low + middle * r4 + high * (r4 * r4)) * powersOfTwo[-k]!
+  const x = power > -87 ? power : -87
+  const k = toInteger(float(x * log2e))
+  const r = float(float(x - float(k * lnTwo)) - float(k * lnTwoRest))
+  const r2 = float(r * r)
+  const low = float(float(1 + r) + float(float(0.5 + float(third * r)) * r2))
+  const high = float(float(fourth + float(fifth * r)) + float(sixth * r2))
+  return float(float(low + float(high * float(r2 * r2))) * powersOfTwo[-k]!)
 }
 
-/** (a + b r) + (c + d r) r² */
-function quad(r: number, r2: number, a: number, b: number, c: number, d: number): number {
-  return a + b * r + (c + d * r) * r2
-}
-
-function addHalves(words: Uint32Array, to: number, from: number): void {
-  addHalvesFrom(words, to, words[from]!, words[from + 1]!)
+function float(value: number): number {
+  return Math.fround(value)
 }
 
 function addHalvesFrom(words: Uint32Array, to: number, low: number, high: number): void {

@@ -1,5 +1,14 @@
 import { type BinMatrix, binningBytes } from './bins.ts'
-import { countBits, featureBytes, type Kernel, openKernel, splitBytes } from './kernel.ts'
+import {
+  blockBytes,
+  countBits,
+  featureBytes,
+  type Kernel,
+  openKernel,
+  panelBytes,
+  splitBytes,
+} from './kernel.ts'
+import { gradientBits, hessianBits } from './plain-kernel.ts'
 import { type Random, sampleSorted } from './random.ts'
 
 /** What shapes a tree. */
@@ -34,12 +43,9 @@ export type Grower = {
   learners: number
   matrix: BinMatrix
   features: number
-  /** Scores and probabilities stand class after class, `classBytes` apart. */
+  /** Scores stand class after class, `classBytes` apart; probabilities, which are floats, half as far. */
   classBytes: number
   at: Places
-  /** Into how many whole steps a gradient, or a hessian, of one is cut. */
-  gradientSteps: number
-  hessianSteps: number
   trees: Trees
 }
 
@@ -53,6 +59,8 @@ type Places = {
   /** The rows in the order of the leaves: learners first, each leaf a range of them; then the others likewise. */
   rows: number
   spare: number
+  /** Rows that are counted are brought together here. */
+  block: number
   /** One histogram for each leaf a tree may have. */
   histograms: number
   features: number
@@ -62,6 +70,10 @@ type Places = {
 }
 
 const minHessian = 1e-3
+
+/** Into how many whole steps a gradient, or a hessian, of one is cut. */
+const gradientSteps = 2 ** gradientBits
+const hessianSteps = 2 ** hessianBits
 
 /** Rows beyond these cannot be counted. */
 const mostLearners = 2 ** countBits - 1
@@ -73,11 +85,11 @@ export function createGrower(shape: Shape, settings: TreeSettings): Grower {
   if (learners > mostLearners) throw new RangeError(`no more than ${mostLearners} rows can be learnt from`)
   const features = cuts.length
   const rows = learners + judged
-  // Bins are read four at a time, scores two at a time.
+  // Bins and scores are read four at a time.
   const stride = Math.max(4, Math.ceil(features / 4) * 4)
-  const classBytes = Math.ceil(rows / 2) * 16
+  const classBytes = Math.ceil(rows / 4) * 32
 
-  let bytes = 0
+  let bytes = panelBytes
   const place = (size: number) => {
     const at = bytes
     bytes += Math.ceil(size / 64) * 64
@@ -87,10 +99,11 @@ export function createGrower(shape: Shape, settings: TreeSettings): Grower {
   const at: Places = {
     labels: place(rows),
     scores: place(classBytes * classes),
-    probabilities: place(classBytes * classes),
-    gradients: place(learners * 16),
+    probabilities: place((classBytes / 2) * classes),
+    gradients: place(Math.ceil(learners / 4) * 32),
     rows: place(rows * 4),
     spare: place(rows * 4),
+    block: place(blockBytes(stride)),
     histograms: place(settings.maxLeaves * stride * featureBytes),
     features: place(features * 4),
     binCounts: place(features * 4),
@@ -107,20 +120,7 @@ export function createGrower(shape: Shape, settings: TreeSettings): Grower {
     features,
     classBytes,
     at,
-    ...stepsFor(learners),
     trees: emptyTrees(shape.trees, settings.maxLeaves),
-  }
-}
-
-/**
- * The finest steps with which no sum overflows: a double holds 53 bits of a sum of gradients, of which each is at most
- * one, and 40 bits are left of a packed sum for hessians, of which each is at most a quarter.
- */
-function stepsFor(rows: number): Pick<Grower, 'gradientSteps' | 'hessianSteps'> {
-  const bits = rows.toString(2).length
-  return {
-    gradientSteps: 2 ** Math.min(36, 53 - bits),
-    hessianSteps: 2 ** Math.min(32, 64 - countBits + 2 - bits),
   }
 }
 
@@ -169,7 +169,7 @@ type Sums = { gradient: bigint; packed: bigint }
 type Split = { gain: number; feature: number; cut: number; missingLeft: boolean; left: Sums }
 
 /** The Newton step of the leaf; zero where its rows leave nothing to gain. */
-function leafValue({ settings, gradientSteps, hessianSteps }: Grower, { sums }: Leaf): number {
+function leafValue({ settings }: Grower, { sums }: Leaf): number {
   const gradient = Number(sums.gradient) / gradientSteps
   const hessian = Number(sums.packed >> BigInt(countBits)) / hessianSteps
   return hessian < minHessian ? 0 : (-settings.learningRate * gradient) / (hessian + settings.l2)
@@ -202,15 +202,7 @@ function plantRoot(grower: Grower, label: number, featureCount: number): Leaf {
   trees.nodeEnds[trees.count] = trees.count === 0 ? 0 : trees.nodeEnds[trees.count - 1]!
   const rows = new Uint32Array(kernel.memory, at.rows, matrix.rows)
   for (let row = 0; row < rows.length; row++) rows[row] = row
-  kernel.fillGradients(
-    at.probabilities + label * classBytes,
-    at.labels,
-    label,
-    learners,
-    grower.gradientSteps,
-    grower.hessianSteps,
-    at.gradients,
-  )
+  kernel.fillGradients(at.probabilities + (label * classBytes) / 2, at.labels, label, learners, at.gradients)
   const root: Leaf = {
     learners: { start: 0, end: learners },
     judged: { start: learners, end: matrix.rows },
@@ -300,11 +292,12 @@ function fillHistogram({ kernel, at, matrix }: Grower, leaf: Leaf): void {
     matrix.stride,
     at.gradients,
     leaf.histogramAt,
+    at.block,
   )
 }
 
 function findSplit(grower: Grower, { sums, histogramAt }: Leaf, featureCount: number): Split | undefined {
-  const { kernel, at, hessianSteps, gradientSteps, settings } = grower
+  const { kernel, at, settings } = grower
   const words = new BigInt64Array(kernel.memory, at.split, 6)
   words[0] = sums.gradient
   words[1] = sums.packed
