@@ -8,10 +8,11 @@ import type { Evidence, SourceEvidence } from '../collecting/evidence.ts'
 import { judge } from '../collecting/judge.ts'
 import { openSources } from '../collecting/stage.ts'
 import { type ServiceProcess, startService } from '../processes/service-process.ts'
+import { size } from '../size.ts'
 import { openWorld } from '../world.ts'
 
 test('trackers at every source keep their promises for days, while sources fail and workers are killed', async () => {
-  const keywords = 70
+  const keywords = size(40, 70)
   const dir = mkdtempSync(join(tmpdir(), 'rankledger-campaign-'))
   const sources = await openSources(dir, { keywords, ratePerSecond: 100 })
   const world = await openWorld({ environment: { ...sources.environment } })
@@ -30,7 +31,7 @@ test('trackers at every source keep their promises for days, while sources fail 
     const service = { url, token, db: world.app.pool, startWorker }
     const evidence = await collectForDays(service, sources, {
       keywords,
-      days: 4,
+      days: size(3, 4),
       seed: 1,
       stops: eveningStops,
     })
@@ -41,7 +42,7 @@ test('trackers at every source keep their promises for days, while sources fail 
     await sources.close()
     rmSync(dir, { recursive: true, force: true })
   }
-}, 600_000)
+})
 
 const soundSource: SourceEvidence = {
   source: 'serpapi',

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
 import type { VolumeObservation } from '../../src/batch/volumes/monthly-volume.ts'
+import { size } from '../size.ts'
 import { openWorld, type World } from '../world.ts'
 import { monthlyVolumes } from './monthly-volumes.ts'
 
@@ -345,7 +346,7 @@ describe('aggregation', () => {
           expect(await monthsOf(keyword)).toEqual(expected)
         },
       ),
-      { numRuns: 60 },
+      { numRuns: size(25, 60) },
     )
   })
 })

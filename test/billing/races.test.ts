@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { listSweepFailures } from '../../src/billing/sweeps/sweep-failure-rows.ts'
+import { size } from '../size.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -39,13 +40,14 @@ test('cancels racing renewals in three sweeps at once: a cancelled period is nev
   expect((await world.books()).provider).toBe(charged * 9900)
 })
 
-test('a cancel at a thousand offsets around the billing date: what was canceled first is never charged', async () => {
+test('a cancel at many offsets around the billing date: what was canceled first is never charged', async () => {
   world = await openBillingWorld()
   const start = Date.parse('2026-03-05T09:00:00+09:00')
   const nextMonth = Date.parse('2026-04-05T09:00:00+09:00')
   const apartMs = 400_000
   const subscriptions: string[] = []
-  for (let n = 0; n < 1000; n++) {
+  const many = size(200, 1000)
+  for (let n = 0; n < many; n++) {
     world.skipTo(new Date(start + n * apartMs))
     subscriptions.push((await world.subscribe(`acct_${n}`)).data.subscription_id)
   }
@@ -53,7 +55,7 @@ test('a cancel at a thousand offsets around the billing date: what was canceled 
   for (const [n, id] of subscriptions.entries()) {
     const boundary = nextMonth + n * apartMs
     // From 90 s before to 90 s after, so that both sides of the one minute's lead are among them.
-    world.skipTo(new Date(boundary + (n - 500) * 180))
+    world.skipTo(new Date(boundary + Math.round((n / many - 0.5) * 180_000)))
     // Both at once, and now and then the sweep well ahead: on some machines one of them wins every time.
     if (n % 10 === 9) await world.runDue()
     const [answer] = await Promise.all([world.post('/cancel', { subscription_id: id }), world.runDue()])

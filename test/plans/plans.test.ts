@@ -16,7 +16,7 @@ import { openService, type Service } from '../fuzz/service.ts'
 import { seedOf, soundRequest } from '../fuzz/sound-request.ts'
 import { seededRandom } from '../simulation/random.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
-import { grow } from './grow.ts'
+import { grow, stored } from './grow.ts'
 import { growingParts, listenTo, planOf, type Statement } from './statements.ts'
 
 let url: string
@@ -121,7 +121,7 @@ test('a page of movements reads about a page, the first and the last, and counts
       limit: 101,
       mayRecall: true,
     })
-    expect([movements.length, shares[0]?.keywords]).toEqual([101, 20_000])
+    expect([movements.length, shares[0]?.keywords]).toEqual([101, stored])
   }
   ear.stop()
   const heard = (name: string) => ear.heard().find(({ text }) => text.includes(name))!

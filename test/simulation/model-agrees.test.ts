@@ -10,6 +10,7 @@ import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
 import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
 import type { Wire } from '../../src/sandbox/wire.ts'
 import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
+import { size } from '../size.ts'
 import type { Boundaries } from './boundaries.ts'
 import { type ModelProvider, openModelProvider, profileOf } from './model-provider.ts'
 import { type Random, seededRandom } from './random.ts'
@@ -79,27 +80,30 @@ const parts: readonly Played[] = [
 const won = (minor: bigint): Money => ({ minor, currency: 'KRW' })
 
 describe.each(parts)('the model of $wire.name', (played) => {
-  test.each([1, 2, 3, 4, 5])('agrees with its simulator on each of 70 calls (seed %i)', async (seed) => {
-    vi.stubEnv('SIMULATED_PROVIDER', played.wire.name)
-    const time = { at: Date.parse('2026-03-01T00:00:00Z') }
-    const clock: Clock = Object.assign(() => new Date(time.at), {
-      sync: async () => {},
-      async moveTo(instant: Date) {
-        time.at = instant.getTime()
-      },
-    })
-    const world = await openProviderWorld({ wire: played.wire, clock })
-    try {
-      const random = seededRandom(seed)
-      const model = openModel(seed, time)
-      const adapter = played.open(world.sandbox.url)
-      expect(guardsOf(model.provider)).toEqual(guardsOf(adapter))
-      const walk = openWalk(played, random, model, adapter, world, time)
-      for (let step = 1; step <= 70; step++) await walk(step)
-    } finally {
-      await world.close()
-    }
-  })
+  test.each([1, 2, 3, 4, 5].slice(0, size(2, 5)))(
+    'agrees with its simulator on each of 70 calls (seed %i)',
+    async (seed) => {
+      vi.stubEnv('SIMULATED_PROVIDER', played.wire.name)
+      const time = { at: Date.parse('2026-03-01T00:00:00Z') }
+      const clock: Clock = Object.assign(() => new Date(time.at), {
+        sync: async () => {},
+        async moveTo(instant: Date) {
+          time.at = instant.getTime()
+        },
+      })
+      const world = await openProviderWorld({ wire: played.wire, clock })
+      try {
+        const random = seededRandom(seed)
+        const model = openModel(seed, time)
+        const adapter = played.open(world.sandbox.url)
+        expect(guardsOf(model.provider)).toEqual(guardsOf(adapter))
+        const walk = openWalk(played, random, model, adapter, world, time)
+        for (let step = 1; step <= 70; step++) await walk(step)
+      } finally {
+        await world.close()
+      }
+    },
+  )
 })
 
 function openModel(seed: number, time: { at: number }): ModelProvider {

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { trackerBugs } from '../batch/tracker-bugs.ts'
 import { safetyBugs } from '../platform/safety-bugs.ts'
+import { size } from '../size.ts'
 import { addCounts, describeFailure, enoughSeeds, missingFrom, runCampaign } from './campaign.ts'
 import { leakingStages } from './log-stages.ts'
 import { plantedBugs } from './planted-bugs.ts'
@@ -15,7 +16,8 @@ const counts: Counts = {}
 
 // In parts, each with a time limit of its own: on a slow machine all of them take longer than any one test may.
 const parts = 4
-const seedsOfPart = enoughSeeds / parts
+const seeds = size(60, enoughSeeds)
+const seedsOfPart = seeds / parts
 test.for(Array.from({ length: parts }, (_, part) => 1 + part * seedsOfPart))(
   'in runs full of deaths, lost answers and races no invariant breaks (from seed %i)',
   async (from, { signal }) => {
@@ -33,9 +35,10 @@ test.for(Array.from({ length: parts }, (_, part) => 1 + part * seedsOfPart))(
   },
 )
 
-test('in these runs every kind of trouble came', () => {
-  expect(told.size).toBe(enoughSeeds)
-  expect(missingFrom(counts)).toEqual([])
+// Some kinds come once in a hundred seeds, so that few seeds meet most of them and enough seeds all.
+test('in these runs the kinds of trouble came', () => {
+  expect(told.size).toBe(seeds)
+  expect(missingFrom(counts).length).toBeLessThanOrEqual(seeds < enoughSeeds ? 10 : 0)
 })
 
 test('each stage of the log holds by itself what it must', () => {
