@@ -29,6 +29,19 @@ async function takenBefore(place: { k: number; attempt: number }): Promise<strin
   return row!.reference
 }
 
+/** Of a subscription that a backup still knows, with a one-time key that somebody has used since. */
+async function subscribeWithSpentKey(): Promise<string> {
+  await world.rows(`update billing.installation set lookup_first_before = '2026-03-05T09:00:30+09:00'`)
+  const { status } = await world.post('/subscribe', {
+    account_id: 'acct_1',
+    plan_id: 'starter-monthly',
+    payment_method: { auth_key: 'ak_spent', customer_key: 'customer_1' },
+  })
+  expect(status).toBe(202)
+  const [{ reference }] = (await references()) as [Sent]
+  return reference
+}
+
 describe('the provider’s key is derived from the obligation’s place', () => {
   test('each attempt of a period has its own, in a form that every provider takes, and the book carries it', async () => {
     await world.subscribe('acct_1')
@@ -149,6 +162,29 @@ describe('what may have been sent before is looked up before its first send', ()
     await takenBefore({ k: 1, attempt: 1 })
     await world.advanceTo('2026-04-05T11:00:00+09:00')
     expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+  })
+
+  test('a one-time key that cannot be exchanged may have been spent, and charged, by a database since lost', async () => {
+    const reference = await subscribeWithSpentKey()
+    await world.forgetLeases()
+    await world.runDue()
+    expect(await world.rows('select status from billing.payment')).toEqual([{ status: 'unknown' }])
+
+    const amount = { minor: 9900n, currency: 'KRW' } as const
+    const at = new Date('2026-03-05T09:00:10+09:00')
+    const charge = { reference, accountId: 'acct_1', amount, at, code: null, refunds: [], dispute: null }
+    world.script.book.set(reference, { ...charge, status: 'paid' })
+    await world.advanceTo('2026-03-05T11:00:00+09:00')
+    expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
+  })
+
+  test('a one-time key that cannot be exchanged after a restore ends its attempt once nothing can arrive any more', async () => {
+    await subscribeWithSpentKey()
+    await world.advanceTo('2026-03-06T11:00:00+09:00')
+    expect(await world.rows('select status, code from billing.payment')).toEqual([
+      { status: 'failed', code: 'never_arrived' },
+    ])
+    expect(await world.rows('select status from billing.subscription')).toEqual([{ status: 'canceled' }])
   })
 
   test('a "no" soon after a restore counts once it was said for an hour', async () => {

@@ -751,8 +751,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card that is gone is believed to have paid nothing for a lost database',
     file: 'src/billing/payments/charge-payment.ts',
-    from: "if (ready.kind === 'failed' && attempt.maybeSentBefore &&",
-    to: "if (ready.kind === 'failed' && !attempt.maybeSentBefore &&",
+    from: "if (ready.kind === 'failed' && attempt.maybeSentBefore)",
+    to: "if (ready.kind === 'failed' && !attempt.method.exchanged && attempt.maybeSentBefore)",
     story: 'test/billing/references.test.ts',
   },
   {
@@ -761,6 +761,27 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: 'if (refunded + refundPending + amount.minor <= captured)',
     to: 'if (refunded + amount.minor <= captured)',
     story: 'test/simulation/found-bugs.test.ts',
+  },
+  {
+    name: 'a one-time key that a lost database may have spent is taken for one that was never charged',
+    file: 'src/billing/payments/charge-payment.ts',
+    from: "if (ready.kind === 'failed' && attempt.maybeSentBefore)",
+    to: "if (ready.kind === 'failed' && attempt.method.exchanged && attempt.maybeSentBefore)",
+    story: 'test/billing/references.test.ts',
+  },
+  {
+    name: 'a one-time key that a lost database may have spent counts as never charged at a re-send',
+    file: 'src/billing/payments/charge-payment.ts',
+    from: '!attempt.method.exchanged && !attempt.maybeSentBefore',
+    to: '!attempt.method.exchanged',
+    story: 'test/billing/references.test.ts',
+  },
+  {
+    name: 'an invoice lists its attempts by their ids',
+    file: 'src/billing/invoices/invoice-rows.ts',
+    from: ".orderBy('attempt')",
+    to: ".orderBy('id')",
+    story: 'test/billing/dunning.test.ts',
   },
   {
     name: 'a refund waits for ever behind a lost one of its number',

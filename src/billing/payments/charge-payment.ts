@@ -17,9 +17,8 @@ export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<
     if (lookup.kind !== 'none') return { kind: 'not_sent' }
   }
   const ready = await readyMethod(app, attempt.method)
-  // A payment method that is gone may have been charged by the lost database.
-  if (ready.kind === 'failed' && attempt.maybeSentBefore && attempt.method.exchanged)
-    return { kind: 'unknown' }
+  // The lost database may have charged a payment method that is gone, and may itself have spent a one-time key.
+  if (ready.kind === 'failed' && attempt.maybeSentBefore) return { kind: 'unknown' }
   if (ready.kind !== 'ready') return ready
   const provider = app.providers.named(attempt.provider)
   const answer = await provider.charge(requestOf(attempt, ready.billingKey))
@@ -47,10 +46,10 @@ export async function resendCharge(app: BillingApp, attempt: Attempt): Promise<C
   if (ready.kind === 'ready')
     return app.providers.named(attempt.provider).charge(requestOf(attempt, ready.billingKey))
   if (ready.kind === 'not_sent') return ready
-  // A one-time key that was never exchanged was never charged. A payment method that is gone may have been.
-  return attempt.method.exchanged
-    ? { kind: 'unknown' }
-    : { kind: 'refused', code: ready.code, replayed: true }
+  // A payment method that is gone may have been charged. A one-time key that was never exchanged was not, but a backup
+  // may have forgotten that it was.
+  const wasNeverCharged = !attempt.method.exchanged && !attempt.maybeSentBefore
+  return wasNeverCharged ? { kind: 'refused', code: ready.code, replayed: true } : { kind: 'unknown' }
 }
 
 function requestOf(attempt: Attempt, billingKey: string): ChargeRequest {
