@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import { newId } from '../../src/platform/id.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -97,6 +98,30 @@ test('a new card pays what is owed at once; one that is declined is not kept', a
   expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 3 })
   await world.advanceTo('2026-05-05T09:00:00+09:00')
   expect((await world.invoices('acct_1'))[0].status).toBe('paid')
+})
+
+test('an invoice lists its attempts in their order, also those that two processes made within one millisecond', async () => {
+  world = await openBillingWorld()
+  const { data } = await world.subscribe('acct_1', { card: 'bk_test_old' })
+  world.script.declineCard('bk_test_old', 'insufficient_funds')
+  world.script.declineCard('bk_test_new', 'lost_or_stolen')
+  const instant = new Date('2026-04-05T09:00:00+09:00')
+  newId('pay_', instant)
+  await world.advanceTo(instant)
+  // Whoever has been elsewhere in time counts the millisecond from its beginning, like another process.
+  newId('pay_', new Date('2026-04-06T09:00:00+09:00'))
+  const { subscription_id } = data
+  await world.post('/payment-method', { subscription_id, payment_method: { billing_key: 'bk_test_new' } })
+  const made = await world.rows<{ id: string; code: string }>(
+    'select id, code from billing.payment where created_at = $1 order by attempt',
+    [instant],
+  )
+  expect(made.map(({ code }) => code)).toEqual(['insufficient_funds', 'lost_or_stolen'])
+  expect(made[0]!.id > made[1]!.id).toBe(true)
+  const [{ payments }] = await world.invoices('acct_1')
+  expect(payments.map(({ payment_id }: { payment_id: string }) => payment_id)).toEqual(
+    made.map((one) => one.id),
+  )
 })
 
 test('a new card without an answer is 202 and kept once its charge is found', async () => {

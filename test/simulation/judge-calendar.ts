@@ -1,5 +1,5 @@
 import { addLocal } from './calendar.ts'
-import { dataOf, type Facts, type Subscription } from './facts.ts'
+import { dataOf, type Facts, type Payment, type Subscription } from './facts.ts'
 import { groupBy } from './lists.ts'
 
 export function chargedOnce({
@@ -12,7 +12,7 @@ export function chargedOnce({
   adopted,
 }: Facts): string[] {
   const found: string[] = []
-  const attemptsOf = groupBy(payments, (payment) => payment.invoice_id)
+  const attemptsOf = attemptsByInvoice(payments)
   const chargesOf = groupBy(book, ({ reference }) => reference)
   for (const { subscription_id, k, start_at, end_at, invoice_id } of periods) {
     const name = `period ${k} of ${subscription_id}`
@@ -44,6 +44,14 @@ export function chargedOnce({
   const billed = groupBy(periods, ({ invoice_id }) => invoice_id)
   for (const { id } of invoices) if (billed.get(id)?.length !== 1) found.push(`${id} bills not one period`)
   return found
+}
+
+/** The attempts on each invoice, by their numbers: within a millisecond, ids of two processes are in no order. */
+function attemptsByInvoice(payments: readonly Payment[]): Map<string, Payment[]> {
+  return groupBy(
+    [...payments].sort((one, other) => one.attempt - other.attempt),
+    ({ invoice_id }) => invoice_id,
+  )
 }
 
 /** The k-th interval after an anchor, computed anew. */
@@ -106,9 +114,14 @@ function trialEndOf(
 }
 
 /** By itself an invoice is tried again a day after it first failed at the soonest; only another card comes sooner. */
-export function retriesKeepTheirDays({ payments, invoices, subscriptions, adopted }: Facts): string[] {
+export function retriesKeepTheirDays({
+  payments,
+  invoices,
+  subscriptions,
+  adopted,
+}: Pick<Facts, 'payments' | 'invoices' | 'subscriptions' | 'adopted'>): string[] {
   const found: string[] = []
-  for (const [invoiceId, attempts] of groupBy(payments, ({ invoice_id }) => invoice_id)) {
+  for (const [invoiceId, attempts] of attemptsByInvoice(payments)) {
     const invoice = invoices.find(({ id }) => id === invoiceId)!
     if (invoice.attempt_count !== attempts.length)
       found.push(`${invoiceId} counts ${invoice.attempt_count} attempts of ${attempts.length}`)

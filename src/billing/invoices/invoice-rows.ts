@@ -164,7 +164,8 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
       'settled_at',
     ])
     .where('invoice_id', 'in', ids)
-    .orderBy('id')
+    // Ids made by two processes within a millisecond, or after a restore, are in no order.
+    .orderBy('attempt')
     .execute()
   const refunds = await db
     .selectFrom('billing.refund')
