@@ -15,8 +15,12 @@ export type ServiceProcess = {
 
 const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
 
-export function startService(args: string[], environment: Record<string, string>): ServiceProcess {
-  const child = spawn(process.execPath, [main, ...args], {
+export function startService(
+  args: string[],
+  environment: Record<string, string>,
+  executable = main,
+): ServiceProcess {
+  const child = spawn(process.execPath, [executable, ...args], {
     env: {
       PATH: process.env['PATH'] ?? '',
       HOME: process.env['HOME'] ?? '',
@@ -71,8 +75,9 @@ export function startService(args: string[], environment: Record<string, string>
 export async function runCommand(
   args: string[],
   environment: Record<string, string>,
+  executable = main,
 ): Promise<{ code: number | null; output: string }> {
-  const service = startService(args, environment)
+  const service = startService(args, environment, executable)
   const code = await new Promise<number | null>((resolve) => service.child.on('close', resolve))
   return { code, output: service.output() }
 }
