@@ -27,6 +27,7 @@ export const logEvents = {
   'worker.jobs-freed': { count: 'int' },
   'alarm.raised': { kind: 'text', subject: 'id' },
   'sandbox.failed': { error: 'error' },
+  'sandbox.exposed': { host: 'text', opens_to: 'text' },
   'demo.failed': { error: 'error' },
   'sweep.failed': { sweep: 'text', error: 'error' },
 } as const satisfies EventSpec

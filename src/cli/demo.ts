@@ -4,6 +4,7 @@ import { type Config, loadConfig } from '../config.ts'
 import { type ApiClient, DemoFailed, openApiClient } from '../demo/api-client.ts'
 import { demoBatch } from '../demo/demo-batch.ts'
 import { demoBilling, demoSteps } from '../demo/demo-billing.ts'
+import { urlOnThisMachine } from '../platform/loopback.ts'
 import { type Command, CommandFailed, parseOnlyFlags, print, printJson, withFoundation } from './command.ts'
 import { openProgress } from './progress.ts'
 
@@ -49,8 +50,7 @@ async function billingYear(config: Config): Promise<string[]> {
 }
 
 async function openClient(config: Config): Promise<ApiClient> {
-  const host = config.host === '0.0.0.0' || config.host === '::' ? '127.0.0.1' : config.host
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${config.port}`
+  const url = urlOnThisMachine(config.host, config.port)
   const client = openApiClient(url, config.bootstrapToken ?? readToken(config) ?? '')
   const { status } = await client.get('/api/sandbox/clock')
   if (status === 401 || status === 403) {

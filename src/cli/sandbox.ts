@@ -2,11 +2,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { loadConfig } from '../config.ts'
 import { openFoundation } from '../foundation.ts'
 import { keepSecret } from '../platform/data-dir.ts'
+import { isLoopback, urlOnThisMachine } from '../platform/loopback.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
 import { readSecretKey } from '../sandbox/secret-key.ts'
 import { openSourceSandbox, type SourceWire } from '../sandbox/sources/source-sandbox.ts'
 import { sourceWires } from '../sandbox/sources/source-wires.ts'
+import { sandboxWire } from '../sandbox/wire.ts'
 import { wires } from '../sandbox/wires.ts'
 import { openLog, type ServiceLog } from '../service-log.ts'
 import { type Command, CommandFailed, parseOnlyFlags, UsageError, underGuard } from './command.ts'
@@ -17,7 +19,7 @@ export const sandbox: Command = {
 
 Listens on --port, by default SANDBOX_PORT, and keeps its book in the database. Point the service to it with PROVIDER_BASE_URL. Its
 notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webhook. It listens on this machine only, unless
---host names another address. It is opened by PROVIDER_SECRET_KEY, if that is set, and by the key in its database, which
+--host names another address; it then warns, in its log, who may use it from there. It is opened by PROVIDER_SECRET_KEY, if that is set, and by the key in its database, which
 every process of the same database finds by itself. What it
 says is lines of JSON, with --json or without. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.
 
@@ -40,6 +42,8 @@ counted is told by GET /__sandbox/book, and POST /__sandbox/faults has it fail.`
       throw new UsageError(
         `--as takes one of ${[...wires, ...sourceWires].map(({ name }) => name).join(', ')}.`,
       )
+    // Node takes an empty address for every address there is.
+    if (values.host.trim() === '') throw new UsageError('--host takes an address.')
     const port = values.port === undefined ? undefined : Number(values.port)
     if (port !== undefined && !(Number.isInteger(port) && port >= 0 && port < 65_536))
       throw new UsageError('--port takes a number from 0 to 65535.')
@@ -75,7 +79,7 @@ counted is told by GET /__sandbox/book, and POST /__sandbox/faults has it fail.`
           host: values.host,
           keys: [key, config.provider.secretKey].filter((one) => one !== undefined),
           webhook: {
-            url: values['webhook-url'] ?? `http://${config.host}:${config.port}/api/billing/webhook`,
+            url: values['webhook-url'] ?? `${urlOnThisMachine(config.host, config.port)}/api/billing/webhook`,
             secrets: () => [secret],
           },
           onError: (error) => log.warn('sandbox.failed', { error }),
@@ -85,6 +89,7 @@ counted is told by GET /__sandbox/book, and POST /__sandbox/faults has it fail.`
           port: Number(new URL(provider.url).port),
           worker: false,
         })
+        warnIfExposed(log, values.host, wire === sandboxWire ? 'its_key' : 'any_credentials')
         log.info('service.stopping', { signal: await stopSignal })
         await Promise.race([provider.close(), sleep(15_000, undefined, { ref: false })])
         return 0
@@ -104,7 +109,13 @@ async function playSource(
 ): Promise<number> {
   const source = await openSourceSandbox({ wire, ...options })
   log.info('service.started', { mode: 'sandbox', port: Number(new URL(source.url).port), worker: false })
+  warnIfExposed(log, options.host, 'any_credentials')
   log.info('service.stopping', { signal: await stopSignal })
   await source.close()
   return 0
+}
+
+/** Whoever it opens to can also turn its clock and have it fail, which is nothing for a network of strangers. */
+function warnIfExposed(log: ServiceLog, host: string, opensTo: 'its_key' | 'any_credentials'): void {
+  if (!isLoopback(host)) log.warn('sandbox.exposed', { host, opens_to: opensTo })
 }

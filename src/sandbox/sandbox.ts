@@ -5,6 +5,7 @@ import type pg from 'pg'
 import type { Clock } from '../platform/clock.ts'
 import type { Http } from '../platform/http/http.ts'
 import { validatorCompiler } from '../platform/http/validation.ts'
+import { urlOnThisMachine } from '../platform/loopback.ts'
 import { Refusal } from '../platform/refusal.ts'
 import { openBook } from './book.ts'
 import { openFaultInjector } from './faults.ts'
@@ -76,8 +77,9 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     book.forgetKeys(new Date(clock().getTime() - keyWindowMs)).catch(onError)
   }, housekeepingMs).unref()
 
+  const { address, port } = http.server.address() as AddressInfo
   return {
-    url: urlOf(http.server.address() as AddressInfo),
+    url: urlOnThisMachine(address, port),
     async close() {
       clearInterval(housekeeping)
       closing.abort()
@@ -114,12 +116,6 @@ function buildServer(onError: (error: unknown) => void): Http {
 
 function errorBody(code: string, message: string, details?: unknown) {
   return { error: { code, message, ...(details !== undefined && { details }) } }
-}
-
-function urlOf({ address, family, port }: AddressInfo): string {
-  const everywhere = address === '0.0.0.0' || address === '::'
-  const host = everywhere ? '127.0.0.1' : family === 'IPv6' ? `[${address}]` : address
-  return `http://${host}:${port}`
 }
 
 /**

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { urlOnThisMachine } from '../../platform/loopback.ts'
 import { openTaskQueue, type TaskQueue } from './task-queue.ts'
 import { openWeb, type Web } from './web.ts'
 
@@ -212,7 +213,7 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
   })
   const { port } = server.address() as AddressInfo
   return {
-    url: `http://${options.host ?? '127.0.0.1'}:${port}`,
+    url: urlOnThisMachine(options.host ?? '127.0.0.1', port),
     book,
     setFaults: (given) => {
       for (const [name, rate] of Object.entries(given)) rates.set(name as Fault, rate)
