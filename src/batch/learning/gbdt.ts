@@ -35,17 +35,22 @@ export type Booster = {
   scores(): Float64Array
 }
 
+/** The temperature is the model's, and that of its scores of later rows. Learning knows none. */
 export function openBooster(
   examples: Examples,
   classes: number,
   settings: BoosterSettings,
   later?: Examples,
+  temperature = 1,
 ): Booster {
   const cuts = examples.columns.map(chooseCuts)
   const bias = logShares(examples.labels, classes)
   const judged = later?.labels.length ?? 0
   const learners = examples.labels.length
-  const grower = createGrower({ learners, judged, cuts, classes, trees: settings.rounds * classes }, settings)
+  // Whoever scores rows later multiplies by this, so the same is done here, and the same bits come of it.
+  const judgedShare = 1 / temperature
+  const shape = { learners, judged, judgedShare, cuts, classes, trees: settings.rounds * classes }
+  const grower = createGrower(shape, settings)
   const { kernel, at, matrix, classBytes } = grower
   assignBins(kernel, examples.columns, cuts, matrix, 0, at.scratch)
   const labels = new Uint8Array(kernel.memory, at.labels, matrix.rows)
@@ -54,8 +59,11 @@ export function openBooster(
     assignBins(kernel, later.columns, cuts, matrix, learners, at.scratch)
     labels.set(later.labels, learners)
   }
-  for (let k = 0; k < classes; k++)
-    new Float64Array(kernel.memory, at.scores + k * classBytes, classBytes / 8).fill(bias[k]!)
+  for (let k = 0; k < classes; k++) {
+    const scores = new Float64Array(kernel.memory, at.scores + k * classBytes, classBytes / 8)
+    scores.fill(bias[k]!, 0, learners)
+    scores.fill(judgedShare * bias[k]!, learners)
+  }
   const refresh = () => kernel.refreshProbabilities(at.scores, at.probabilities, classBytes, classes)
   const random = createRandom(settings.seed)
   refresh()
@@ -69,7 +77,7 @@ export function openBooster(
       kind: 'gbdt',
       classes,
       features: examples.columns.length,
-      temperature: 1,
+      temperature,
       bias,
       forest: toForest(grower.trees, cuts),
     }),

@@ -214,10 +214,10 @@ function aucOf(
   classes: number,
   label: number,
 ): number | undefined {
-  const scores = Float64Array.from(labels, (_, row) => probabilities[row * classes + label]!)
+  const scoreOf = (row: number) => probabilities[row * classes + label]!
   return auc(
-    scores,
-    labels.map((one) => (one === label ? 1 : 0)),
+    scoresWhere(labels, (one) => one === label, scoreOf),
+    scoresWhere(labels, (one) => one !== label, scoreOf),
   )
 }
 
@@ -229,34 +229,40 @@ export function aucBetween(
   one: number,
   other: number,
 ): number | undefined {
-  const rows = Array.from(labels.keys()).filter((row) => labels[row] === one || labels[row] === other)
-  const scores = Float64Array.from(rows, (row) => {
+  const scoreOf = (row: number) => {
     const [toOne, toOther] = [probabilities[row * classes + one]!, probabilities[row * classes + other]!]
     return toOne / (toOne + toOther)
-  })
+  }
   return auc(
-    scores,
-    Uint8Array.from(rows, (row) => (labels[row] === one ? 1 : 0)),
+    scoresWhere(labels, (label) => label === one, scoreOf),
+    scoresWhere(labels, (label) => label === other, scoreOf),
   )
 }
 
-/** How often a hit has a higher score than a miss; undefined without both. */
-function auc(scores: Float64Array, hit: Uint8Array): number | undefined {
-  const order = Uint32Array.from(hit.keys()).sort((a, b) => scores[a]! - scores[b]!)
-  let positives = 0
-  let rankSum = 0
-  for (let start = 0; start < order.length; ) {
-    let end = start
-    let hits = 0
-    while (end < order.length && scores[order[end]!] === scores[order[start]!]) hits += hit[order[end++]!]!
-    positives += hits
-    rankSum += (hits * (start + 1 + end)) / 2
-    // A score that is not a number equals not even itself.
-    start = Math.max(end, start + 1)
+/** The scores of the rows with such a label, ascending. */
+function scoresWhere(
+  labels: Uint8Array,
+  isMeant: (label: number) => boolean,
+  scoreOf: (row: number) => number,
+): Float64Array {
+  const scores = new Float64Array(labels.length)
+  let count = 0
+  for (let row = 0; row < labels.length; row++) if (isMeant(labels[row]!)) scores[count++] = scoreOf(row)
+  return scores.subarray(0, count).sort()
+}
+
+/** How often a hit has a higher score than a miss; undefined without both. Each is sorted by itself, which needs no comparing function. */
+function auc(hits: Float64Array, misses: Float64Array): number | undefined {
+  if (hits.length === 0 || misses.length === 0) return undefined
+  let below = 0
+  let upTo = 0
+  let wins = 0
+  for (let hit = 0; hit < hits.length; hit++) {
+    while (misses[below]! < hits[hit]!) below++
+    while (misses[upTo]! <= hits[hit]!) upTo++
+    wins += below + upTo
   }
-  const negatives = order.length - positives
-  if (positives === 0 || negatives === 0) return undefined
-  return (rankSum - (positives * (positives + 1)) / 2) / (positives * negatives)
+  return wins / (2 * hits.length * misses.length)
 }
 
 function topLabel(probabilities: Float64Array, row: number, classes: number): number {

@@ -41,6 +41,8 @@ export type Grower = {
   kernel: Kernel
   /** Rows to learn from; rows to be judged on stand behind them in every array. */
   learners: number
+  /** What the rows to be judged on get of a leaf's value. */
+  judgedShare: number
   matrix: BinMatrix
   features: number
   /** Scores stand class after class, `classBytes` apart; probabilities, which are floats, half as far. */
@@ -78,7 +80,14 @@ const hessianSteps = 2 ** hessianBits
 /** Rows beyond these cannot be counted. */
 const mostLearners = 2 ** countBits - 1
 
-export type Shape = { learners: number; judged: number; cuts: Float32Array[]; classes: number; trees: number }
+export type Shape = {
+  learners: number
+  judged: number
+  judgedShare: number
+  cuts: Float32Array[]
+  classes: number
+  trees: number
+}
 
 export function createGrower(shape: Shape, settings: TreeSettings): Grower {
   const { learners, judged, cuts, classes } = shape
@@ -116,6 +125,7 @@ export function createGrower(shape: Shape, settings: TreeSettings): Grower {
     settings,
     kernel,
     learners,
+    judgedShare: shape.judgedShare,
     matrix,
     features,
     classBytes,
@@ -343,9 +353,16 @@ function partition({ kernel, at, matrix }: Grower, { start, end }: Range, split:
   )
 }
 
-function addToScores({ kernel, at, classBytes }: Grower, label: number, leaf: Leaf, value: number): void {
-  for (const { start, end } of [leaf.learners, leaf.judged])
-    kernel.addToScores(at.rows + 4 * start, end - start, at.scores + label * classBytes, value)
+function addToScores(
+  { kernel, at, classBytes, judgedShare }: Grower,
+  label: number,
+  { learners, judged }: Leaf,
+  value: number,
+): void {
+  const add = ({ start, end }: Range, part: number) =>
+    kernel.addToScores(at.rows + 4 * start, end - start, at.scores + label * classBytes, part)
+  add(learners, value)
+  add(judged, judgedShare * value)
 }
 
 function appendNode(trees: Trees, leaf: Leaf, split: Split): number {

@@ -1,5 +1,5 @@
 import { type Examples, rollingSplits, type TimeSplit, thinDays } from '../dataset/examples.ts'
-import { fitTemperature, goldenSection, lossOfScores, temper } from '../learning/calibration.ts'
+import { fitShare, fitTemperature, lossOfScores, temper } from '../learning/calibration.ts'
 import { type BoosterSettings, growTogether, logShares, openBooster } from '../learning/gbdt.ts'
 import { createDesign, fitSoftmax, trainSoftmax } from '../learning/softmax.ts'
 import { partOf, type Watch } from '../learning/watch.ts'
@@ -78,7 +78,7 @@ export async function planLadder(past: Examples, options: PlanOptions): Promise<
   const labels = joinLabels(windows)
   const rate = (name: RungName, scores: Float64Array): PlannedRung => {
     const temperature = name === 'prior' ? 1 : fitTemperature(scores, labels, classes)
-    return { name, temperature, loss: lossOfScores(temper(scores, temperature), labels, classes) }
+    return { name, temperature, loss: lossOfScores(scores, labels, classes, temperature) }
   }
   plan.rungs = [
     rate(
@@ -100,13 +100,13 @@ export async function planLadder(past: Examples, options: PlanOptions): Promise<
     plan.boosterRows = sum(windows.map((split) => split.past.labels.length)) / windows.length
     plan.rungs.push(rate('gbdt', boosted.scores))
 
-    const parts = [regression.scores, boosted.scores].map((scores, at) =>
+    const [linear, trees] = [regression.scores, boosted.scores].map((scores, at) =>
       temper(scores, plan.rungs[at + 1]!.temperature),
     )
-    const mixAt = (share: number) =>
-      parts[0]!.map((score, at) => (1 - share) * score + share * parts[1]![at]!)
-    plan.boosterShare = goldenSection(0, 1, (share) => lossOfScores(mixAt(share), labels, classes))
-    plan.rungs.push(rate('blend', mixAt(plan.boosterShare)))
+    const share = fitShare(linear!, trees!, labels, classes)
+    const mixture = linear!.map((score, at) => (1 - share) * score + share * trees![at]!)
+    plan.boosterShare = share
+    plan.rungs.push(rate('blend', mixture))
   }
   return { ...plan, choice: lastWorthClimbing(plan.rungs) }
 }

@@ -6,7 +6,7 @@ import { logLoss } from '../learning/metrics.ts'
 import { createRandom } from '../learning/random.ts'
 import { TrainingStopped } from '../learning/watch.ts'
 import { predict } from '../models/model.ts'
-import { encodeModel } from '../models/model-codec.ts'
+import { decodeModel, encodeModel } from '../models/model-codec.ts'
 import { type Aside, type Climb, climbLadder, type LadderOptions, trainRungOf } from './ladder.ts'
 import { planRounds } from './ladder-plan.ts'
 
@@ -39,6 +39,10 @@ test('on the fixture it reaches 1.022 on days it never saw, and beats class shar
   expect(logLoss(predict(model, later.columns), later.labels, 3)).toBeLessThanOrEqual(1.022)
   expect(climb.rungs.map((rung) => rung.name)).toEqual(['prior', 'softmax', 'gbdt', 'blend'])
   expect(climb.classShares.logLoss - climb.chosen.holdout.logLoss).toBeGreaterThanOrEqual(0.002)
+  // What a rung was judged by while it was trained is, to the bit, what the stored model says of the same rows.
+  for (const { name, model, probabilities } of climb.rungs)
+    if (name !== 'blend' || climb.plan.choice === 'blend')
+      expect(probabilities).toEqual(predict(decodeModel(encodeModel(model)), climb.holdout.columns))
   expect(progress).toEqual([...progress].sort((a, b) => a - b))
   expect(progress.at(-1)).toBe(1)
 })

@@ -80,9 +80,11 @@ export async function climbLadder(examples: Examples, options: LadderOptions): P
   )
   const rungs = plan.rungs.map(({ name, loss }) => {
     const { model, scores } = judged.get(name)!
-    // The chosen one speaks exactly as it will later, when it is met by the next candidate.
+    // The chosen one speaks exactly as it will later, when it is met by the next candidate. A blend's scores come close only.
     const probabilities =
-      name === plan.choice ? predict(model, split.future.columns) : probabilitiesOf(scores, classes)
+      name === 'blend' && name === plan.choice
+        ? predict(model, split.future.columns)
+        : probabilitiesOf(scores, classes)
     const holdout = measure(probabilities, split.future.labels, classes)
     return { name, model, validationLoss: loss, probabilities, holdout }
   })
@@ -108,7 +110,7 @@ export function trainRungOf(work: RungWork, watch: Watch): Model {
   return trainRungs(names, work, watch).get(work.name)!.model
 }
 
-/** A model, and its tempered scores of later rows. */
+/** A model, and its tempered scores of later rows: those that `predictScores` would give, but for a blend's last bits. */
 type Trained = { model: Model; scores: Float64Array }
 
 /** Trains the rungs in the order given; a blend is made of the two before it. */
@@ -121,12 +123,7 @@ function trainRungs(
   const trained = new Map<RungName, Trained>()
   for (const [index, name] of names.entries()) {
     const part = partOf(watch, index / names.length, (index + 1) / names.length)
-    const { temperature } = work.plan.rungs.find((rung) => rung.name === name)!
-    const { model, scores } = trainRung({ ...work, name }, part, trained, later)
-    trained.set(name, {
-      model: { ...model, temperature },
-      scores: scores.map((score) => score / temperature),
-    })
+    trained.set(name, trainRung({ ...work, name }, part, trained, later))
   }
   return trained
 }
@@ -137,40 +134,35 @@ function trainRung(
   trained: Map<RungName, Trained>,
   later: Examples | undefined,
 ): Trained {
-  const scored = (model: Model) => ({
-    model,
-    scores: later ? predictScores(model, later.columns) : new Float64Array(),
-  })
+  const { temperature } = plan.rungs.find((rung) => rung.name === name)!
+  const scored = (untempered: Model) => {
+    const model = { ...untempered, temperature }
+    return { model, scores: later ? predictScores(model, later.columns) : new Float64Array() }
+  }
   switch (name) {
     case 'prior':
       return scored(classSharesOf(examples, classes))
     case 'softmax':
       return scored(trainRegression(examples, classes, plan.softmaxL2, watch))
-    case 'gbdt':
-      return trainBoosted(examples, plan, classes, watch, later)
+    case 'gbdt': {
+      // Later rows travel along while the trees grow, which is quicker than leading them through the trees afterwards.
+      const settings = boosterSettings(plan, examples.labels.length)
+      const booster = openBooster(examples, classes, settings, later, temperature)
+      growAlone(booster, settings.rounds, watch)
+      return { model: booster.model(), scores: booster.scores() }
+    }
     case 'blend': {
       const weights = Float64Array.of(1 - plan.boosterShare, plan.boosterShare)
       const [regression, boosted] = [trained.get('softmax')!, trained.get('gbdt')!]
       const parts = [regression.model, boosted.model]
       return {
-        model: { kind: 'blend', classes, features: examples.columns.length, temperature: 1, weights, parts },
-        scores: regression.scores.map((score, at) => weights[0]! * score + weights[1]! * boosted.scores[at]!),
+        model: { kind: 'blend', classes, features: examples.columns.length, temperature, weights, parts },
+        scores: regression.scores.map(
+          (score, at) => (weights[0]! * score + weights[1]! * boosted.scores[at]!) / temperature,
+        ),
       }
     }
   }
-}
-
-/** Later rows travel along while the trees grow, which is quicker than leading them through the trees afterwards. */
-function trainBoosted(
-  examples: Examples,
-  plan: LadderPlan,
-  classes: number,
-  watch: Watch,
-  later: Examples | undefined,
-): Trained {
-  const settings = boosterSettings(plan, examples.labels.length)
-  const booster = growAlone(openBooster(examples, classes, settings, later), settings.rounds, watch)
-  return { model: booster.model(), scores: booster.scores() }
 }
 
 function probabilitiesOf(scores: Float64Array, classes: number): Float64Array {
