@@ -4,7 +4,7 @@ import type { BatchApp } from './app.ts'
 import { predictRanks } from './predictions/predict-ranks.ts'
 import { workAggregation } from './runs/work-aggregation.ts'
 import { collectRanks } from './tracking/collect-ranks.ts'
-import { collectVolumes } from './tracking/collect-volumes.ts'
+import { collectVolumes } from './tracking/volumes/collect-volumes.ts'
 import { trainClassifier } from './training/train-classifier.ts'
 
 const ofRun = Type.Object({ runId: Type.String() })

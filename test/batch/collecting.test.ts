@@ -258,7 +258,7 @@ test('every slot lies in its window', async () => {
   expect(slots!.last <= new Date('2030-01-20T18:00:00Z')).toBe(true)
 })
 
-test('a check of long ago is forgotten when its tracker plans a day, and one that is open or younger is not', async () => {
+test('a check or spending of long ago is forgotten when its tracker plans a day, and one that is open or younger is not', async () => {
   const checksOf = (id: string, more: string) =>
     world.query(
       `select day::text, status from batch.rank_check where tracker_id = $1 and day < '2030-01-01' ${more} order by day, status`,
@@ -273,7 +273,12 @@ test('a check of long ago is forgotten when its tracker plans a day, and one tha
   )
   const ranks = async () => Number((await world.query('select count(*) as rows from batch.rank'))[0]!['rows'])
   const before = await ranks()
+  const spendingBefore = `select day::text from batch.source_spending where day < '2029-01-01' order by day`
+  await world.query(
+    `insert into batch.source_spending (source, day, scope) values ('serpapi', '2028-12-16', ''), ('serpapi', '2028-12-18', '')`,
+  )
   await world.advanceTo('2030-01-21T17:30:00Z')
+  expect(await world.query(spendingBefore)).toEqual([{ day: '2028-12-18' }])
   const young = ['done', 'failed', 'ordered'].map((status) => ({ day: '2029-11-22', status }))
   // One without a known order cannot be ended by anybody but the end of its day, which is far away here.
   expect(await checksOf('early', '')).toEqual([{ day: '2029-11-19', status: 'ordered' }, ...young])

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { collectVolumes } from '../../src/batch/tracking/collect-volumes.ts'
+import { collectVolumes } from '../../src/batch/tracking/volumes/collect-volumes.ts'
 import { naverSearchadWire, searchadSecret } from '../../src/sandbox/sources/naver-searchad-wire.ts'
 import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
@@ -31,6 +31,13 @@ const rows = () =>
     `select day, status, reason, count(*)::int as count from batch.rank where workspace_id = 'ws'
      group by day, status, reason order by day, status, reason`,
   )
+
+const collectOnce = async () => {
+  const started = await world.post('/api/batch/trigger', { task: 'collect_volumes' })
+  expect(started.status).toBe(202)
+  await collectVolumes(world.app.batch, { runId: started.body.data.run_id })
+  return (await world.get(`/api/batch/runs/${started.body.data.run_id}`)).body.data
+}
 
 beforeAll(async () => {
   source = await openSourceSandbox({ wire: serpapiWire, slowMs: 5 })
@@ -164,13 +171,7 @@ test('volumes are asked once a month for every keyword; what is missing is asked
   // No worker lives here to take up what the schedule has started.
   await world.query(`delete from batch.run where task = 'collect_volumes'`)
   const before = volumes.book.calls
-  const runOnce = async () => {
-    const started = await world.post('/api/batch/trigger', { task: 'collect_volumes' })
-    expect(started.status).toBe(202)
-    await collectVolumes(world.app.batch, { runId: started.body.data.run_id })
-    return (await world.get(`/api/batch/runs/${started.body.data.run_id}`)).body.data
-  }
-  const run = await runOnce()
+  const run = await collectOnce()
   expect(run).toMatchObject({ status: 'succeeded', metrics: { no_data: 1, failed: 0, lost: 0 } })
   // 40 keywords and one spelling of two, five to a call, and the missing one again.
   expect(volumes.book.calls - before).toBe(Math.ceil((words.length + 2) / 5) + 1)
@@ -180,7 +181,30 @@ test('volumes are asked once a month for every keyword; what is missing is asked
   expect(told).toHaveLength(words.length + 2)
   const spellings = told.filter(({ key }) => key.startsWith('나이키'))
   expect(spellings[0]!.volume).toBe(spellings[1]!.volume)
-  expect((await runOnce()).metrics).toMatchObject({ asked: 0, calls: 0 })
+  expect((await collectOnce()).metrics).toMatchObject({ asked: 0, calls: 0 })
+})
+
+test('what was asked more than 13 months ago and spent more than 400 days ago is forgotten, and nothing younger', async () => {
+  await world.query(
+    `insert into batch.volume_check (source, month, key, status, spent_on)
+     select 'naver_searchad', month, 'old ' || n, 'done', month
+     from unnest(array['2028-11-01', '2028-12-01']::date[]) as month, generate_series(1, 5001) as n`,
+  )
+  await world.query(
+    `insert into batch.source_spending (source, day, scope, spent)
+     select 'serpapi', day, scope, 1
+     from unnest(array['2028-12-12', '2028-12-13']::date[]) as day, unnest(array['', 'workspace ws']) as scope`,
+  )
+  const counts = (table: string, column: string) =>
+    world.query(
+      `select ${column}::text as of, count(*)::int as rows from batch.${table} where ${column} < '2029-01-01' group by 1 order by 1`,
+    )
+  const younger = (await world.query('select 1 from batch.volume_check')).length
+  expect(await collectOnce()).toMatchObject({ status: 'succeeded' })
+  expect(await counts('volume_check', 'month')).toEqual([{ of: '2028-12-01', rows: 5001 }])
+  expect(await counts('source_spending', 'day')).toEqual([{ of: '2028-12-13', rows: 2 }])
+  expect(await world.query('select 1 from batch.volume_check')).toHaveLength(younger - 5001)
+  await world.query(`delete from batch.volume_check where month < '2029-01-01'`)
 })
 
 test('movements tell what rose, fell, entered and left since the last good check, and nothing from failed ones', async () => {

@@ -1,17 +1,10 @@
 import { dayOf } from '../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { awake } from './breaker.ts'
-import {
-  bookCalls,
-  type ClaimedCheck,
-  claimChecks,
-  listDueTrackers,
-  listSpending,
-  noteWhyWaiting,
-  scopesOf,
-} from './check-rows.ts'
+import { type ClaimedCheck, claimChecks, listDueTrackers, noteWhyWaiting } from './check-rows.ts'
 import type { Drain } from './drain.ts'
 import { lockSource, updateSource } from './source-rows.ts'
+import { bookCalls, listSpending, scopesOf } from './spending-rows.ts'
 import { callsLeft } from './tracker-rows.ts'
 
 /** Takes checks as far as every budget reaches, and sets aside what they may cost. */

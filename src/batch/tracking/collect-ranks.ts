@@ -13,6 +13,7 @@ import { dropOrders } from './orders/order-rows.ts'
 import { placeOrders } from './orders/place-orders.ts'
 import { failedRow, settle } from './settle-checks.ts'
 import { openSourceRow } from './source-rows.ts'
+import { forgetOldSpending } from './spending-rows.ts'
 import { dayAfter, mostMissedDays, planOf, waitMsAfter } from './tracker.ts'
 import { forgetChecks, lockDueTracker, moveTracker } from './tracker-rows.ts'
 
@@ -50,6 +51,7 @@ async function collect(app: BatchApp, run: RunInHand): Promise<Collected> {
   run.signal.throwIfAborted()
   collected.closed += await closeDays(app, inRun, { isOrderedToo: true })
   await inRun((tx) => dropOrders(tx, now))
+  await inRun((tx) => forgetOldSpending(tx, dayOf(now, app.timeZone)))
   return collected
 }
 

@@ -6,9 +6,9 @@ import { dayOf, renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { kindsOf, sourceNames } from '../sources/port.ts'
 import { awake } from './breaker.ts'
-import { listSpendingOf } from './check-rows.ts'
 import { listSourceStates } from './source-rows.ts'
 import { listNextChecks } from './source-vital-rows.ts'
+import { listSpendingOf } from './spending-rows.ts'
 import { installationScope } from './tracker-rows.ts'
 
 const SourceBody = Type.Object({

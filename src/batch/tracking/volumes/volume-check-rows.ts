@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
-import type { Day } from '../../platform/time.ts'
-import type { BatchDb, BatchTx } from '../app.ts'
-import { mostTries } from './tracker.ts'
-import { installationScope } from './tracker-rows.ts'
+import type { Day } from '../../../platform/time.ts'
+import type { BatchDb, BatchTx } from '../../app.ts'
+import { mostTries } from '../tracker.ts'
+import { installationScope } from '../tracker-rows.ts'
 
 export type DueKeyword = { readonly key: string; readonly display: string }
 
@@ -81,4 +81,21 @@ export async function freeLostVolumes(tx: BatchTx): Promise<number> {
     )
     select coalesce(sum(calls), 0)::int as calls from counted`.execute(tx)
   return rows[0]!.calls
+}
+
+// A month's checks keep its keywords from being asked for again; the year before tells why something is missing.
+const keptMonths = 13
+
+/** Forgets some checks of months long ago, and says how many. */
+export async function forgetOldVolumeChecks(tx: BatchTx, today: Day, most: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from batch.volume_check c
+    using (
+      select source, month, key from batch.volume_check
+      where source in (select name from batch.source)
+        and month < date_trunc('month', ${today}::date) - make_interval(months => ${keptMonths})
+      limit ${most}
+    ) old
+    where c.source = old.source and c.month = old.month and c.key = old.key`.execute(tx)
+  return Number(numAffectedRows)
 }

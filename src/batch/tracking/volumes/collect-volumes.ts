@@ -1,17 +1,18 @@
-import { newId } from '../../platform/id.ts'
-import { type Day, dayOf, instantAt } from '../../platform/time.ts'
-import type { BatchApp, BatchTx } from '../app.ts'
-import { fenceOfRun, type RunInHand, workRun } from '../runs/work-run.ts'
-import type { ReportedVolume, Source, SourceFailure, VolumeSource } from '../sources/port.ts'
-import { recordVolumes } from '../volumes/record-volumes.ts'
-import { awake, holdMsAfter, judgeSource } from './breaker.ts'
-import { bookCalls, listSpending } from './check-rows.ts'
-import { openPacer, type Pacer } from './pacer.ts'
-import { holdCalls, lockSource, openSourceRow, updateSource } from './source-rows.ts'
-import { tellState } from './tell-state.ts'
-import { installationScope } from './tracker-rows.ts'
+import { newId } from '../../../platform/id.ts'
+import { type Day, dayOf, instantAt } from '../../../platform/time.ts'
+import type { BatchApp, BatchTx } from '../../app.ts'
+import { fenceOfRun, type RunInHand, workRun } from '../../runs/work-run.ts'
+import type { ReportedVolume, Source, SourceFailure, VolumeSource } from '../../sources/port.ts'
+import { recordVolumes } from '../../volumes/record-volumes.ts'
+import { awake, holdMsAfter, judgeSource } from '../breaker.ts'
+import { openPacer, type Pacer } from '../pacer.ts'
+import { holdCalls, lockSource, openSourceRow, updateSource } from '../source-rows.ts'
+import { bookCalls, forgetOldSpending, listSpending } from '../spending-rows.ts'
+import { tellState } from '../tell-state.ts'
+import { installationScope } from '../tracker-rows.ts'
 import {
   type DueKeyword,
+  forgetOldVolumeChecks,
   forgetVolumeChecks,
   freeLostVolumes,
   listDueKeywords,
@@ -38,6 +39,7 @@ export async function collectVolumes(app: BatchApp, { runId }: { runId: string }
         return work(tx)
       })
     collected.lost = await inRun(freeLostVolumes)
+    await forgetOld(inRun, dayOf(app.clock(), app.timeZone))
     for (const source of app.sources.values()) {
       if (!source.volumes) continue
       await openSourceRow(app.db, source.settings)
@@ -53,6 +55,14 @@ export async function collectVolumes(app: BatchApp, { runId }: { runId: string }
     run.signal.throwIfAborted()
     return async () => ({ metrics: { ...collected } })
   })
+}
+
+const mostForgotten = 5_000
+
+/** Some rows at a time: whoever keeps this run's lease waits for each of these transactions. */
+async function forgetOld(inRun: Drain['inRun'], today: Day): Promise<void> {
+  await inRun((tx) => forgetOldSpending(tx, today))
+  while ((await inRun((tx) => forgetOldVolumeChecks(tx, today, mostForgotten))) === mostForgotten);
 }
 
 type Drain = {
