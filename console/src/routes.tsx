@@ -64,6 +64,7 @@ const pages = [
   page('/trials', () => import('./pages/subscriptions.tsx'), 'Trials'),
   page('/keywords', () => import('./pages/keywords.tsx'), 'Keywords'),
   page('/keywords/$keyword', () => import('./pages/keyword.tsx'), 'Keyword'),
+  page('/tracking', () => import('./pages/tracking.tsx'), 'Tracking'),
   page('/training', () => import('./pages/training.tsx'), 'Training'),
   page('/models/$id', () => import('./pages/model.tsx'), 'Model'),
   page('/sandbox', () => import('./pages/sandbox.tsx'), 'Sandbox'),

@@ -6,6 +6,7 @@ import { client, dataOf, newWish } from '../api/client.ts'
 import { useList } from '../api/lists.ts'
 import { useMay, useSession } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
+import { useFactName } from '../ui/facts.ts'
 import { useMoney, useTime } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
 import { Empty, Loaded } from '../ui/load-parts.tsx'
@@ -132,6 +133,7 @@ function OwnInvoices({ id }: { id: string }) {
 
 function Timeline({ id }: { id: string }) {
   const say = useSay()
+  const factName = useFactName()
   const query = useQuery({
     queryKey: ['timeline', id],
     queryFn: () =>
@@ -150,7 +152,7 @@ function Timeline({ id }: { id: string }) {
             {next.map(({ at, what }) => (
               <li key={at + what} data-next>
                 <Text size="sm" fw={550}>
-                  {said(what)}
+                  {factName(what)}
                 </Text>
                 <Text size="xs" c="dimmed" component="div">
                   <When at={at} /> · {say('comesNext')}
@@ -163,7 +165,7 @@ function Timeline({ id }: { id: string }) {
                 // biome-ignore lint/suspicious/noArrayIndexKey: facts are only ever added at the other end
                 <li key={facts.length - place}>
                   <Text size="sm">
-                    {said(what)}
+                    {factName(what)}
                     {invoice && (
                       <>
                         {' '}
@@ -188,11 +190,6 @@ function Timeline({ id }: { id: string }) {
       </Loaded>
     </Card>
   )
-}
-
-function said(what: string): string {
-  const text = what.replaceAll(/[._]/g, ' ')
-  return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
 /** Only what the API allows now, and only to a token that may. */

@@ -63,6 +63,12 @@ export const navigation: readonly { readonly title?: Word; readonly places: read
         scope: 'batch:read',
         icon: 'M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14zM20 20l-4-4',
       },
+      {
+        to: '/tracking',
+        word: 'tracking',
+        scope: 'batch:read',
+        icon: 'M12 21a9 9 0 1 0 0-18 9 9 0 0 0 0 18zM12 16a4 4 0 1 0 0-8 4 4 0 0 0 0 8zM12 12h.010',
+      },
       { to: '/training', word: 'training', scope: 'batch:read', icon: 'M4 19l5-6 4 3 7-10M15 6h5v5' },
     ],
   },

@@ -10,6 +10,7 @@ const tones: Record<string, string> = {
   succeeded: 'good',
   done: 'good',
   valid: 'good',
+  ready: 'good',
   trialing: 'busy',
   running: 'busy',
   queued: 'busy',
@@ -23,12 +24,14 @@ const tones: Record<string, string> = {
   partially_refunded: 'warn',
   expired: 'warn',
   replaced: 'warn',
+  resting: 'warn',
   failed: 'bad',
   dead: 'bad',
   uncollectible: 'bad',
   rejected: 'bad',
   revoked: 'bad',
   declined: 'bad',
+  refused: 'bad',
 }
 
 export function Status({ of }: { of: string }) {
