@@ -11,16 +11,20 @@ const rowsPerPart = 16_384
  * Edges are values that occur, never points between them: a monotone change of a feature's scale then
  * moves edges and values alike and changes no prediction.
  */
-export function chooseCuts(column: Float32Array): Float32Array {
-  const sorted = presentValues(column).sort()
+export function chooseCuts(column: Float32Array, room = roomForCuts()): Float32Array {
+  const sorted = presentValues(column, room).sort()
   const edges = fewValues(sorted) ?? quantiles(sorted)
   return Float32Array.of(...edges.slice(0, -1), Infinity)
 }
 
+/** Where the values of a column are sorted; one after the other, columns can share it. */
+export function roomForCuts(): Float32Array {
+  return new Float32Array(rowsForCuts)
+}
+
 /** Every n-th row of a long column is enough to place the edges. */
-function presentValues(column: Float32Array): Float32Array {
+function presentValues(column: Float32Array, present: Float32Array): Float32Array {
   const step = Math.ceil(column.length / rowsForCuts)
-  const present = new Float32Array(rowsForCuts)
   let count = 0
   for (let row = 0; row < column.length; row += step)
     if (!Number.isNaN(column[row]!)) present[count++] = column[row]!
@@ -63,10 +67,12 @@ export function assignBins(
   scratchAt: number,
 ): void {
   const edgesAt = scratchAt + 4 * rowsPerPart
-  for (const [feature, column] of columns.entries()) {
-    const edges = cuts[feature]!
-    new Float32Array(kernel.memory, edgesAt, edges.length).set(edges)
-    for (let from = 0; from < column.length; from += rowsPerPart) {
+  const rows = columns[0]?.length ?? 0
+  // Part by part, so that a row's bins are all written while it is near.
+  for (let from = 0; from < rows; from += rowsPerPart) {
+    for (const [feature, column] of columns.entries()) {
+      const edges = cuts[feature]!
+      new Float32Array(kernel.memory, edgesAt, edges.length).set(edges)
       const part = column.subarray(from, from + rowsPerPart)
       new Float32Array(kernel.memory, scratchAt, part.length).set(part)
       const row = firstRow + from

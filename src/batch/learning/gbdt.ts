@@ -1,7 +1,7 @@
 import { countClasses, type Examples } from '../dataset/examples.ts'
 import type { Forest } from '../models/forest.ts'
 import type { Boosted } from '../models/model.ts'
-import { assignBins, chooseCuts } from './bins.ts'
+import { assignBins, chooseCuts, roomForCuts } from './bins.ts'
 import { rowLoss } from './loss.ts'
 import { createRandom } from './random.ts'
 import { createGrower, type Grower, growTree, type TreeSettings, type Trees } from './tree.ts'
@@ -43,7 +43,8 @@ export function openBooster(
   later?: Examples,
   temperature = 1,
 ): Booster {
-  const cuts = examples.columns.map(chooseCuts)
+  const room = roomForCuts()
+  const cuts = examples.columns.map((column) => chooseCuts(column, room))
   const bias = logShares(examples.labels, classes)
   const judged = later?.labels.length ?? 0
   const learners = examples.labels.length

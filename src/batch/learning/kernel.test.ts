@@ -101,11 +101,11 @@ test.each(randoms)('gradients, sums, siblings, splits and partitions (%i)', (see
         bins[at.columns + feature * rows + row] = bin
       }
     }
-    new Uint32Array(memory, lists.rows, rows).set(Array.from({ length: rows }, (_, row) => row))
     new Uint32Array(memory, lists.features, features).set(Array.from({ length: features }, (_, f) => f))
     new Uint32Array(memory, lists.counts, stride).set(binCounts)
   }
   const memory = both(fill, (kernel) => {
+    kernel.numberRows(lists.rows, rows)
     kernel.fillGradients(at.probabilities, at.labels, 1, rows, at.gradients)
     kernel.fillHistogram(lists.rows, rows, at.bins, stride, at.gradients, whole, block)
     const sums = new BigInt64Array(kernel.memory, whole, (2 * featureBytes) / 8)
@@ -168,9 +168,9 @@ test('a bin that gets every row, each with the highest gradient and hessian, ove
     const memory = both(
       (memory) => {
         new Float32Array(memory, at.probabilities, rows).fill(p)
-        new Uint32Array(memory, at.rows, rows).set(Array.from({ length: rows }, (_, row) => row))
       },
       (kernel) => {
+        kernel.numberRows(at.rows, rows)
         kernel.fillGradients(at.probabilities, at.labels, 1, rows, at.gradients)
         kernel.fillHistogram(at.rows, rows, at.bins, stride, at.gradients, histogram, block)
       },

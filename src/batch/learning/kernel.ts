@@ -19,6 +19,8 @@ export type Kernel = {
   ): void
   /** Softmax of scores that stand class after class, for a multiple of four rows; as floats, half as far apart. */
   refreshProbabilities(scoresAt: number, probabilitiesAt: number, classBytes: number, classes: number): void
+  /** Writes 0, 1, 2, …, for a multiple of four rows. */
+  numberRows(rowsAt: number, count: number): void
   /** What each row adds to a bin, 8 bytes: gradient, hessian and a one that counts it; for a multiple of four rows. */
   fillGradients(
     probabilitiesAt: number,

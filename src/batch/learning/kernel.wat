@@ -130,6 +130,19 @@
         (local.set $row (i32.add (local.get $row) (i32.const 32)))
         (br $rows))))
 
+  ;; Writes 0, 1, 2, … four at a time; the last four are written whole.
+  (func (export "numberRows") (param $rowsAt i32) (param $count i32)
+    (local $four v128) (local $end i32)
+    (local.set $four (v128.const i32x4 0 1 2 3))
+    (local.set $end (i32.add (local.get $rowsAt) (i32.shl (local.get $count) (i32.const 2))))
+    (block $done
+      (loop $rows
+        (br_if $done (i32.ge_u (local.get $rowsAt) (local.get $end)))
+        (v128.store (local.get $rowsAt) (local.get $four))
+        (local.set $four (i32x4.add (local.get $four) (v128.const i32x4 4 4 4 4)))
+        (local.set $rowsAt (i32.add (local.get $rowsAt) (i32.const 16)))
+        (br $rows))))
+
   ;; What each row adds to a bin, 64 bits: a one that counts the row in the lowest 12, above it the hessian in steps of
   ;; 2^-13 (23 bits), above that the gradient in steps of 2^-16, made positive by adding one whole (29 bits). So many rows as
   ;; 12 bits can count overflow none of the three. Four rows at a time; the last four are filled whole.

@@ -48,6 +48,10 @@ export function openPlainKernel(bytes: number): Kernel {
       }
     },
 
+    numberRows(rowsAt, count) {
+      for (let row = 0; row < Math.ceil(count / 4) * 4; row++) u32[rowsAt / 4 + row] = row
+    },
+
     fillGradients(probabilitiesAt, labelsAt, label, count, gradientsAt) {
       for (let row = 0; row < Math.ceil(count / 4) * 4; row++) {
         const p = f32[probabilitiesAt / 4 + row]!

@@ -110,7 +110,7 @@ export function createGrower(shape: Shape, settings: TreeSettings): Grower {
     scores: place(classBytes * classes),
     probabilities: place((classBytes / 2) * classes),
     gradients: place(Math.ceil(learners / 4) * 32),
-    rows: place(rows * 4),
+    rows: place(Math.ceil(rows / 4) * 16),
     spare: place(rows * 4),
     block: place(blockBytes(stride)),
     histograms: place(settings.maxLeaves * stride * featureBytes),
@@ -210,8 +210,7 @@ function drawFeatures({ kernel, at, features, settings }: Grower, random: Random
 function plantRoot(grower: Grower, label: number, featureCount: number): Leaf {
   const { kernel, at, trees, learners, matrix, classBytes } = grower
   trees.nodeEnds[trees.count] = trees.count === 0 ? 0 : trees.nodeEnds[trees.count - 1]!
-  const rows = new Uint32Array(kernel.memory, at.rows, matrix.rows)
-  for (let row = 0; row < rows.length; row++) rows[row] = row
+  kernel.numberRows(at.rows, matrix.rows)
   kernel.fillGradients(at.probabilities + (label * classBytes) / 2, at.labels, label, learners, at.gradients)
   const root: Leaf = {
     learners: { start: 0, end: learners },
