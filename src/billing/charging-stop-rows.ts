@@ -12,7 +12,10 @@ export type ChargingStop = {
 /** In the place of a provider: all of them. */
 export const everyProvider = '*'
 
-/** Stops charging in every process. The first cause is kept. */
+/**
+ * Stops charging in every process. The first cause is kept. Who stops the calendar too may have restored a backup, which
+ * has forgotten what was sent until now.
+ */
 export async function insertStop(
   db: BillingDb,
   provider: string,
@@ -21,6 +24,8 @@ export async function insertStop(
   holdsDue: boolean,
 ): Promise<void> {
   await sql`
+    with forgotten as (
+      update billing.installation set lookup_first_before = ${now} where ${holdsDue}::boolean)
     insert into billing.charging_stop as s (provider, stopped_at, cause, holds_due)
     values (${provider}, ${now}, ${cause}, ${holdsDue})
     on conflict (provider) do update set holds_due = s.holds_due or excluded.holds_due`.execute(db)

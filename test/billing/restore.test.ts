@@ -126,6 +126,41 @@ describe('after a restore', () => {
     expect((await world.invoices('refunded'))[1].amount_refunded).toBe(400)
   })
 
+  test('what the lost database may have sent for an invoice that is withdrawn now is looked up until it cannot arrive', async () => {
+    await world.subscribe('acct_1')
+    world.script.declineCard('bk_test_ok', 'insufficient_funds')
+    await world.advanceTo('2026-04-05T09:00:00+09:00')
+    world.script.nextCharges(...Array.from({ length: 9 }, () => ({ kind: 'not_sent' as const })))
+    world.skipTo('2026-04-06T09:00:00+09:00')
+    await world.runDue()
+    const unsent = 'select provider_reference as reference from billing.payment where sent_at is null'
+    const [{ reference }] = (await world.rows<{ reference: string }>(unsent)) as [{ reference: string }]
+    await dump()
+
+    await restore()
+    await adopt()
+    expect(await reconcile()).toMatchObject({ differences: [{ kind: 'undecided' }] })
+    await world.post('/cancel', { subscription_id: await idOf('acct_1') })
+    await world.forgetLeases()
+    await world.runDue()
+    const [paid] = world.script.book.values()
+    world.script.book.set(reference, { ...paid!, reference, refunds: [] })
+    await goOn()
+    await world.advanceTo('2026-04-06T12:00:00+09:00')
+    await world.runDue()
+    expect(taken('acct_1')).toBe(2)
+    expect(world.script.balance('KRW')).toBe(9_900n)
+  })
+
+  test('a refund that is turned down before charging resumes waits until that proves something', async () => {
+    await world.subscribe('acct_1')
+    await dump()
+    await restore()
+    world.script.nextRefunds({ kind: 'declined' })
+    const [invoice] = await world.invoices('acct_1')
+    expect((await world.post('/refund', { invoice_id: invoice.invoice_id })).status).toBe(202)
+  })
+
   test('several months come back in their order, each under the number it had', async () => {
     for (const account of ['a', 'b']) await world.subscribe(account)
     await dump()

@@ -777,6 +777,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/references.test.ts',
   },
   {
+    name: 'what a lost database may have sent for a withdrawn invoice is not looked up',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: '!attempt.invoiceOpen && !attempt.maybeSentBefore',
+    to: '!attempt.invoiceOpen',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'a restored database believes itself until charging resumes',
+    file: 'src/billing/charging-stop-rows.ts',
+    from: 'where ${holdsDue}::boolean)',
+    to: 'where not ${holdsDue}::boolean)',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
     name: 'an invoice lists its attempts by their ids',
     file: 'src/billing/invoices/invoice-rows.ts',
     from: ".orderBy('attempt')",

@@ -129,14 +129,19 @@ export async function endAwaitedOf(app: BillingApp, subscriptionId: string): Pro
   if (attempt?.providerId) await endAwaited(app, attempt, attempt.providerId)
 }
 
-/** Nothing has left us so far: say that it may from now on, then send. False: it did not. */
+/**
+ * Nothing has left us so far: say that it may from now on, then send. Nothing is sent for an invoice that was withdrawn, but
+ * what a lost database may have sent for it is looked up until it can no longer arrive. False: nothing has left us.
+ */
 async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise<boolean> {
-  if (!attempt.invoiceOpen) {
+  if (!attempt.invoiceOpen && !attempt.maybeSentBefore) {
     await settle(app, attempt, { kind: 'failed', code: 'withdrawn' })
     return true
   }
   if (!(await markSent(app.db, attempt.paymentId, now))) return true
-  const outcome = await chargePayment(app, attempt)
+  const outcome: PaymentOutcome = attempt.invoiceOpen
+    ? await chargePayment(app, attempt)
+    : { kind: 'unknown' }
   await settlePayments(app, [{ attempt: { ...attempt, sentAt: now }, outcome, fresh: true }])
   return outcome.kind !== 'not_sent'
 }
