@@ -114,7 +114,9 @@ function viewOf({ history, table, from, to, rows, bytes }: OldMonths['months'][n
 }
 
 function printNothing(histories: readonly MonthlyHistory[], before: string): void {
-  print(`Nothing to drop: there are no ${histories.map((one) => whats[one]).join(' or ')} before ${before}.`)
+  const what = histories.map((one) => whats[one]).join(' or ')
+  // A year that is kept as one table may hold older rows, which stay until all of it is old.
+  print(`Nothing to drop: no month or year of ${what} ends before ${before}.`)
 }
 
 function printPlan(

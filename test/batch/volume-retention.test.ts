@@ -77,6 +77,13 @@ test('without --yes it only tells what would go, and of what', async () => {
   expect([await parts(), await observations()]).toEqual(before)
 })
 
+test('a year that is one table goes as a whole, and nobody is told that it holds nothing', async () => {
+  // It holds an observation of May 2024.
+  const { code, output } = await run('--keep', '20m', '--only', 'volumes')
+  expect(code).toBe(0)
+  expect(output).toContain('Nothing to drop: no month or year of volumes ends before 2024-10-01.')
+})
+
 test('months go, what waited is aggregated first, and monthly volumes stay as they are', async () => {
   const before = await observations()
   const dropped = JSON.parse((await run('--keep', '15m', '--archive', folder, '--yes', '--json')).output)

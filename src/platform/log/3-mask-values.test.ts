@@ -51,6 +51,22 @@ test.each([
   expect(maskText(text)).toBe(masked)
 })
 
+test.each([
+  ['the reference of a payment', 'PAYMENT rl_60f4449b12b5946629b5016612ac0d67499fefe7  a1'],
+  ['which setting to correct', 'The sandbox refuses this key; correct PROVIDER_SECRET_KEY.'],
+  ['which setting, in the middle', 'correct TOSS_SECRET_KEY, an API key (sk) of a shop'],
+])('%s is told', (_, text) => {
+  expect(maskText(text)).toBe(text)
+})
+
+test.each([
+  ['a setting with its value', 'STRIPE_SECRET_KEY=abc', 'STRIPE[masked]'],
+  ["Stripe's secret of one payment", 'pi_1_secret_key_of_it', 'pi_1[masked]'],
+  ['a longer word of hexadecimal digits', `rl_${'60f4449b12'.repeat(4)}a`, '[masked]'],
+])('%s is masked all the same', (_, text, masked) => {
+  expect(maskText(text)).toBe(masked)
+})
+
 test('numbers and keys of objects are looked at too', () => {
   expect(maskValues({ n: 4111111111111111, '010-1234-5678': [true, 7, null] })).toEqual({
     n: '[masked]',

@@ -11,13 +11,15 @@ export function findCredentials(text: string, found: ByteSpan[]): void {
   findPemBlocks(text, found)
 }
 
-// Stripe, Toss Payments, Standard Webhooks, PortOne, our own tokens, and what else commonly lies about.
+// Stripe, Toss Payments, Standard Webhooks, PortOne, our own tokens, and what else commonly lies about. A setting that ends in
+// _SECRET_KEY is named in sentences that say which one to correct; behind it a sentence goes on or ends.
 const strongPrefix =
-  /(?:(?:[prs]k|rl|bk|ak)_(?:live|test)_|(?:live|test)_g?[sc]k_|whs(?:ec|k)_|billing-key-|gh[oprsu]_|github_pat_|xox[abeprs]-|akia|_secret_)[A-Za-z0-9_+/=.~-]{2,}/gi
+  /(?:(?:[prs]k|rl|bk|ak)_(?:live|test)_|(?:live|test)_g?[sc]k_|whs(?:ec|k)_|billing-key-|gh[oprsu]_|github_pat_|xox[abeprs]-|akia|_secret_(?!key(?:[ ,;]|\.?$|\. )))[A-Za-z0-9_+/=.~-]{2,}/gi
 
-// Two letters are also the end of longer words, so these need a boundary in front.
+// Two letters are also the end of longer words, so these need a boundary in front. `rl_` and 40 hexadecimal digits are no
+// token but the reference of a payment, by which an operator finds it at the provider.
 const shortPrefix =
-  /(?<![A-Za-z0-9])(?:bk_[A-Za-z0-9_=+/-]{2,}|pm_[A-Za-z0-9_]{6,}|(?:sk|ak|rl)_[A-Za-z0-9_]{8,})/gi
+  /(?<![A-Za-z0-9])(?:bk_[A-Za-z0-9_=+/-]{2,}|pm_[A-Za-z0-9_]{6,}|(?!rl_[0-9a-f]{40}(?![A-Za-z0-9_]))(?:sk|ak|rl)_[A-Za-z0-9_]{8,})/gi
 
 // Vault keys and the billing keys of Toss Payments are 43 characters and mostly a padding. Where the padding shows
 // the end, a path may stand directly in front; without it, the whole word must have that length.
