@@ -402,6 +402,25 @@ describe('what becomes of them', () => {
     expect(await world.books()).toEqual({ provider: 9000, refunds: 900, revenue: -9900 })
   })
 
+  test('what cannot be told while a refund of ours is in doubt waits for it, however long', async () => {
+    await world.subscribe('acct')
+    const { id: reference } = await paymentOf('acct')
+    const [invoice] = await world.invoices('acct')
+    world.script.nextRefunds(...Array.from({ length: 40 }, () => ({ kind: 'lost_request' as const })))
+    await world.post('/refund', { invoice_id: invoice.invoice_id, amount: 400 })
+    const record = world.script.book.get(reference)!
+    record.refunds.push({ reference: null, amount: { minor: 900n, currency: 'KRW' }, status: 'succeeded' })
+    const id = await tell(reference, 'payment.refunded')
+    for (let round = 0; round < 25; round++) await process()
+    expect(
+      await world.rows('select status, last_error from billing.webhook where event_id = $1', [id]),
+    ).toEqual([{ status: 'waiting', last_error: 'in_motion' }])
+    await world.advanceTo('2026-03-06T11:00:00+09:00')
+    await process()
+    expect(await statusOf(id)).toBe('done')
+    expect((await world.invoices('acct'))[0]).toMatchObject({ amount_refunded: 900 })
+  })
+
   test('a silent provider is asked again with growing waits, then the event is shown as failed and can be replayed', async () => {
     await world.subscribe('acct')
     const { id: paymentId } = await paymentOf('acct')

@@ -756,6 +756,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/references.test.ts',
   },
   {
+    name: 'a notification is given up while refunds of its payment are in doubt',
+    file: 'src/billing/webhooks/process-webhook.ts',
+    from: "const isOver = look !== 'in_motion' && tries >= mostTries",
+    to: 'const isOver = tries >= mostTries',
+    story: 'test/billing/webhooks.test.ts',
+  },
+  {
     name: 'a lost refund is recorded though one of ours has set all of its payment aside',
     file: 'src/billing/refunds/refund-elsewhere.ts',
     from: 'if (refunded + refundPending + amount.minor <= captured)',

@@ -68,7 +68,13 @@ function endOf({ provider, eventId, tries }: WaitingWebhook, look: Look): Webhoo
   const event = { provider, eventId }
   if (look === 'settled') return { ...event, status: 'done', error: null, lookAfterSeconds: 0 }
   if (look === 'not_ours') return { ...event, status: 'ignored', error: null, lookAfterSeconds: 0 }
-  const error = look instanceof Error ? look.constructor.name : 'not_known'
-  const status = tries >= mostTries ? 'failed' : 'waiting'
-  return { ...event, status, error, lookAfterSeconds: retryAfterSeconds(tries) }
+  const error = look instanceof Error ? look.constructor.name : look
+  // Refunds of one payment may be in doubt for a day each, one after the other; whatever is told meanwhile waits for them.
+  const isOver = look !== 'in_motion' && tries >= mostTries
+  return {
+    ...event,
+    status: isOver ? 'failed' : 'waiting',
+    error,
+    lookAfterSeconds: retryAfterSeconds(tries),
+  }
 }
