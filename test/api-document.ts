@@ -63,9 +63,12 @@ export const saidBeforeRoutes: ReadonlySet<string> = new Set([
 export function codesListed(operation: ApiOperation, status: number): readonly string[] {
   const response = operation.responses[status] ?? operation.responses[`${Math.floor(status / 100)}XX`]
   const schema = response?.content?.['application/json']?.schema as
-    | { allOf?: { properties?: { error?: { properties?: { code?: { enum?: string[] } } } } }[] }
+    | {
+        allOf?: { properties?: { error?: { properties?: { code?: { enum?: string[]; const?: string } } } } }[]
+      }
     | undefined
-  return schema?.allOf?.flatMap((part) => part.properties?.error?.properties?.code?.enum ?? []) ?? []
+  const codes = schema?.allOf?.flatMap((part) => part.properties?.error?.properties?.code ?? []) ?? []
+  return codes.flatMap(({ enum: several, const: one }) => several ?? (one === undefined ? [] : [one]))
 }
 
 /** Says in words when an error is answered that its operation does not list; every world asks it of every answer. */

@@ -32,6 +32,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261116T1530-batch-rank-orders.sql': '3b5874bb1f85e67f9583e6e123b50dce53301d59d3ae33256e5ae38a60679e10',
   '20261116T1540-batch-dropped-best-ranks.sql':
     'e07cb4fda5d647444a8a420f54d30bb14a67973aa93d10826943c65d3f2f800e',
+  '20261117T0300-batch-keyword-trends.sql':
+    'ca53c6c177334caee6188e807ea7ceaff4d70cb02d616905a04a4adb56cce4bf',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -28,6 +28,7 @@ const order: Readonly<Record<string, readonly string[]>> = {
     'keywords',
     'ranks',
     'volumes',
+    'trends',
     'retention',
     'sources',
     'runs',

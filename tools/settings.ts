@@ -1,5 +1,5 @@
 import { ConfigError, readConfig } from '../src/config.ts'
-import { credentialsOf, keysOfAnother } from '../src/settings/source-settings.ts'
+import { credentialsOf, keysOfAnother, twoHosted } from '../src/settings/source-settings.ts'
 
 /** What docs/settings.md says of one variable of the environment. Names and accepted forms come from config.ts itself. */
 export type Setting = {
@@ -219,7 +219,7 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     { name: 'SCHEDULE_PREDICTION', fallback: '30 4 * * *', meaning: 'When it predicts.' },
     { name: 'SCHEDULE_AGGREGATION', fallback: '30 0 * * *', meaning: 'When search volumes are aggregated.' },
   ],
-  'Sources of ranks and volumes': [
+  'Sources of ranks, volumes and trends': [
     ...Object.entries(credentialsOf).flatMap(([source, variables]) =>
       settingsOfSource(source, Object.values(variables)),
     ),
@@ -240,8 +240,8 @@ function settingsOfSource(source: string, keys: readonly string[], usualUrl = 'i
       fallback: '(none)',
       meaning: `Opens \`${source}\`; from the environment only.${licence}`,
     })),
-    ...(source === 'naver_search'
-      ? [{ name: 'NAVER_SEARCH_HOST', fallback: 'hub', meaning: 'Which of its hosts the keys are for.' }]
+    ...(twoHosted.has(source)
+      ? [{ name: `${prefix}_HOST`, fallback: 'hub', meaning: 'Which of its hosts the keys are for.' }]
       : []),
     {
       name: `${prefix}_BASE_URL`,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { naverSearchWire } from '../src/sandbox/sources/naver-search-wire.ts'
 import { serpapiWire } from '../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox } from '../src/sandbox/sources/source-sandbox.ts'
 
@@ -12,6 +13,7 @@ import { openSourceSandbox } from '../src/sandbox/sources/source-sandbox.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-docs-'))
 const source = await openSourceSandbox({ wire: serpapiWire })
+const datalab = await openSourceSandbox({ wire: naverSearchWire })
 const service = spawn(process.execPath, [join(root, 'dist/main.js'), 'serve'], {
   env: {
     PATH: process.env['PATH'],
@@ -20,6 +22,9 @@ const service = spawn(process.execPath, [join(root, 'dist/main.js'), 'serve'], {
     PORT: '0',
     SERPAPI_API_KEY: 'a-key-of-the-sandbox',
     SERPAPI_BASE_URL: source.url,
+    NAVER_DATALAB_CLIENT_ID: 'an-id-of-the-sandbox',
+    NAVER_DATALAB_CLIENT_SECRET: 'a-key-of-the-sandbox',
+    NAVER_DATALAB_BASE_URL: datalab.url,
   },
   stdio: ['ignore', 'pipe', 'inherit'],
 })
@@ -52,6 +57,7 @@ try {
   service.kill('SIGTERM')
   await new Promise((resolve) => service.on('exit', resolve))
   await source.close()
+  await datalab.close()
   rmSync(dataDir, { recursive: true, force: true })
 }
 
@@ -130,12 +136,15 @@ function keepExample(method: string, path: string, body: Json, status: number, a
   }
 }
 
-/** One item of every list, the beginning of what has no fixed form, and no token. */
+/** One item of every list, the beginning of what has no fixed form, four decimals, and no token. */
 function brief(value: Json, name = '', within = false): Json {
   if (name === 'token') return 'rl_test_…'
   const open = within || formless.has(name)
   if (Array.isArray(value)) return open ? [] : value.slice(0, 1).map((one) => brief(one))
+  // Nobody reads the sixteenth digit of an example.
+  if (typeof value === 'number') return Math.round(value * 1e4) / 1e4
   if (typeof value !== 'object' || value === null) return value
+  if (within) return {}
   const entries = Object.entries(value).slice(0, open ? 2 : undefined)
   return Object.fromEntries(entries.map(([inner, one]) => [inner, brief(one, inner, open)]))
 }
@@ -469,6 +478,19 @@ async function batch(): Promise<void> {
   const aggregation = await show('POST', '/api/batch/trigger', { task: 'aggregate_volumes' })
   await untilRunEnds(aggregation.run_id)
   await show('GET', '/api/batch/volumes/running%20shoes?from=2026-01&to=2026-12')
+
+  say(
+    '### Trends',
+    '',
+    'How searches went over three years, from Naver DataLab, asked for once a month (task `collect_volumes`) where its keys are set. A value is a ratio of',
+    'the highest in the same answer: it has no unit, and values of two keywords, or of two answers about one, cannot be compared. Months of which',
+    'nothing is told are missing, and are not zero. The next answer takes the place of the whole series. Nothing stored: 404 `trend_not_found`.',
+  )
+  const collection = await show('POST', '/api/batch/trigger', { task: 'collect_volumes' }, { quiet: true })
+  await untilRunEnds(collection.run_id)
+  await show('GET', '/api/batch/trends/running%20shoes', undefined, {
+    shorten: (all) => ({ ...all, data: { ...all.data, values: all.data.values.slice(-2) } }),
+  })
 
   say(
     '### Training and predictions',

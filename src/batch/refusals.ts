@@ -5,6 +5,7 @@ export const refuse = refusalsOf({
   invalid_keyword: ['malformed', 'At least one keyword is not acceptable; see details.'],
   keyword_not_found: ['not_found', 'This keyword is not registered in the workspace.'],
   volume_not_found: ['not_found', 'No monthly volume is stored for this keyword.'],
+  trend_not_found: ['not_found', 'No trend is stored for this keyword.'],
   unknown_task: [
     'malformed',
     'There is no such task; choose train_classifier, predict, aggregate_volumes, collect_ranks or collect_volumes.',

@@ -10,6 +10,7 @@ import { triggerRoutes } from './scheduling/trigger-routes.ts'
 import { summaryRoutes } from './summary/summary-routes.ts'
 import { sourceRoutes } from './tracking/source-routes.ts'
 import { trackerRoutes } from './tracking/tracker-routes.ts'
+import { trendRoutes } from './trends/trend-routes.ts'
 import { volumeRoutes } from './volumes/volume-routes.ts'
 
 /** Everything batch answers over HTTP. */
@@ -18,6 +19,7 @@ export function batchRoutes(http: Http, app: BatchApp): void {
   rankRoutes(http, app)
   movementRoutes(http, app)
   volumeRoutes(http, app)
+  trendRoutes(http, app)
   runRoutes(http, app)
   modelRoutes(http, app)
   triggerRoutes(http, app)

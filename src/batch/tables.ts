@@ -55,6 +55,15 @@ export type BatchTables = {
     at_month_end: number | null
     updated_at: Date
   }
+  'batch.keyword_trend': {
+    key: string
+    source: string
+    every: 'date' | 'week' | 'month'
+    from_day: string
+    to_day: string
+    series: JSONColumnType<[string, number][]>
+    asked_on: string
+  }
   'batch.import_progress': {
     id: string
     bytes: bigint

@@ -11,6 +11,8 @@ export const credentialsOf: Readonly<Partial<Record<SourceName, Readonly<Record<
     customer: 'NAVER_SEARCHAD_CUSTOMER',
   },
   naver_search: { id: 'NAVER_CLIENT_ID', secret: 'NAVER_CLIENT_SECRET' },
+  // An application opens only the services that were chosen for it: keys of its own say that this one was.
+  naver_datalab: { id: 'NAVER_DATALAB_CLIENT_ID', secret: 'NAVER_DATALAB_CLIENT_SECRET' },
   dataforseo: { login: 'DATAFORSEO_LOGIN', password: 'DATAFORSEO_PASSWORD' },
   serpapi: { key: 'SERPAPI_API_KEY' },
   searchapi: { key: 'SEARCHAPI_API_KEY' },
@@ -26,6 +28,9 @@ export const keysOfAnother: Readonly<Partial<Record<SourceName, SourceName>>> = 
   dataforseo_queue: 'dataforseo',
 }
 
+/** Sources that are reached at the API hub or at the older developers' centre, by what their keys are for. */
+export const twoHosted: ReadonlySet<string> = new Set<SourceName>(['naver_search', 'naver_datalab'])
+
 /** Every variable that holds a key of a source: those come from the environment only. */
 export const sourceKeyNames: readonly string[] = Object.values(credentialsOf).flatMap((names) =>
   Object.values(names),
@@ -35,6 +40,7 @@ export const sourceKeyNames: readonly string[] = Object.values(credentialsOf).fl
 const usualRate: Readonly<Partial<Record<SourceName, number>>> = {
   naver_searchad: 2,
   naver_search: 10,
+  naver_datalab: 5,
   dataforseo: 10,
   dataforseo_queue: 20,
   search_console: 10,
@@ -71,7 +77,7 @@ function doorOf(read: Reader, name: SourceName, isLive: boolean, problems: strin
   const baseUrl = baseUrlOf(read, name, isLive)
   const credentials: Record<string, string> = {
     ...Object.fromEntries(given.map(([field, variable]) => [field, read.text(variable)!])),
-    ...(name === 'naver_search' && { host: hostOf(read) }),
+    ...(twoHosted.has(name) && { host: hostOf(read, name) }),
   }
   const shut = { baseUrl, credentials: undefined }
   if (given.length === 0) return shut
@@ -117,10 +123,9 @@ function hasAccount(path: string): boolean {
   }
 }
 
-function hostOf(read: Reader): string {
-  return (
-    read.checked('NAVER_SEARCH_HOST', (text) => text === 'hub' || text === 'open', 'hub or open') ?? 'hub'
-  )
+function hostOf(read: Reader, name: SourceName): string {
+  const variable = `${name.toUpperCase()}_HOST`
+  return read.checked(variable, (text) => text === 'hub' || text === 'open', 'hub or open') ?? 'hub'
 }
 
 function rateOf(read: Reader, variable: string, fallback: number): number {

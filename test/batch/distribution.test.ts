@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { distribute } from '../../src/batch/distribution/distribute.ts'
+import { putTrend } from '../../src/batch/trends/put-trend.ts'
 import { db } from '../../src/cli/db.ts'
 import { migrate } from '../../src/platform/database/migrate.ts'
 import { migrateQueue } from '../../src/platform/queue/queue.ts'
@@ -42,6 +43,14 @@ describe.skipIf(nodes.length > 0)('on an ordinary PostgreSQL', () => {
 describe.runIf(nodes.length > 0)('on a cluster', () => {
   const name = `filled_${process.pid}`
   const words = Array.from({ length: 40 }, (_, at) => `keyword ${at}`)
+  const trend = {
+    key: 'keyword 7',
+    source: 'naver_datalab',
+    every: 'month',
+    from: '2026-01-01',
+    to: '2026-01-31',
+    values: [{ period: '2026-01-01', ratio: 100 }],
+  } as const
   const workspaces = Array.from({ length: 8 }, (_, at) => `ws_${at}`)
   let world: World
 
@@ -71,6 +80,7 @@ describe.runIf(nodes.length > 0)('on a cluster', () => {
         volume: at,
       })),
     })
+    await putTrend(world.app.batch, { ...trend, askedOn: '2026-02-03' })
   })
   afterAll(async () => {
     await world?.close()
@@ -89,6 +99,7 @@ describe.runIf(nodes.length > 0)('on a cluster', () => {
       join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id order by 1, 2, 3`),
     await world.query('select key, source, day, volume from batch.volume_observation order by 1, 2, 3'),
     await world.query('select key, source, month from batch.dirty_month order by 1, 2, 3'),
+    [(await world.get('/api/batch/trends/keyword%207')).body.data],
   ]
   const distributed = async () =>
     (
@@ -146,10 +157,14 @@ describe.runIf(nodes.length > 0)('on a cluster', () => {
         { table: 'volume_observation', rows: 40 },
         { table: 'monthly_volume', rows: 0 },
         { table: 'dirty_month', rows: 40 },
+        { table: 'keyword_trend', rows: 1 },
       ],
       nodes: 2,
       whole: true,
     })
+    expect(await read()).toEqual(before)
+    // What was asked for before is older news, also where the row is on a node.
+    await putTrend(world.app.batch, { ...trend, values: [], askedOn: '2026-02-02' })
     expect(await read()).toEqual(before)
     const [left] = await world.query<{ bytes: number }>(
       `select sum(pg_relation_size(c.oid))::float8 as bytes from pg_class c

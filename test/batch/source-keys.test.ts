@@ -44,11 +44,12 @@ function plant(mark: string) {
   const keyFile = join(folder, `${mark}.json`)
   const email = `planted-${mark}@project.example`
   writeFileSync(keyFile, JSON.stringify({ client_email: email, private_key: privateKey }))
-  const [naver, searchad, dataforseo] = ['NAVER_CLIENT', 'NAVER_SEARCHAD', 'DATAFORSEO'].map(keyOf) as [
-    string,
-    string,
-    string,
-  ]
+  const [naver, datalab, searchad, dataforseo] = [
+    'NAVER_CLIENT',
+    'NAVER_DATALAB',
+    'NAVER_SEARCHAD',
+    'DATAFORSEO',
+  ].map(keyOf) as [string, string, string, string]
   const url = (name: string) => sandboxes.get(name)!.url
   const environment: Record<string, string> = {
     ...Object.fromEntries(family.map((name) => [`${name}_API_KEY`, keyOf(name)])),
@@ -56,6 +57,9 @@ function plant(mark: string) {
     NAVER_CLIENT_ID: `${naver}Id`,
     NAVER_CLIENT_SECRET: `${naver}Secret`,
     NAVER_SEARCH_BASE_URL: url('naver-search'),
+    NAVER_DATALAB_CLIENT_ID: `${datalab}Id`,
+    NAVER_DATALAB_CLIENT_SECRET: `${datalab}Secret`,
+    NAVER_DATALAB_BASE_URL: url('naver-search'),
     NAVER_SEARCHAD_API_KEY: searchad,
     NAVER_SEARCHAD_SECRET: `${searchad}Secret`,
     NAVER_SEARCHAD_CUSTOMER: '7788990011',

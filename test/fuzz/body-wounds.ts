@@ -168,7 +168,11 @@ function atLimit(random: Random, schema: Schema, value: unknown): unknown {
   }
   if (typeof value === 'number')
     return (random.chance(0.6) ? schema.maximum : schema.minimum) ?? 2 ** 53 + off
-  const length = Math.max(0, (random.chance(0.7) ? (schema.maxLength ?? 80) : (schema.minLength ?? 0)) + off)
+  // A pattern may be what says how long a text is.
+  const [, least, most] = /\{(\d+),(\d+)\}\$$/.exec(schema.pattern ?? '') ?? []
+  const shortest = schema.minLength ?? Number(least ?? 0)
+  const longest = schema.maxLength ?? Number(most ?? 80)
+  const length = Math.max(0, (random.chance(0.7) ? longest : shortest) + off)
   return random.pick(['x', '가', '😀', '\u0301']).repeat(length)
 }
 

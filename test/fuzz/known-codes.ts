@@ -23,6 +23,7 @@ export const knownCodes: Readonly<Record<string, readonly [status: number, under
   webhook_not_found: [404, '/api/billing/webhooks/'],
   keyword_not_found: [404, '/api/batch/'],
   volume_not_found: [404, '/api/batch/'],
+  trend_not_found: [404, '/api/batch/'],
   run_not_found: [404, '/api/batch/'],
   model_not_found: [404, '/api/batch/'],
   prediction_not_found: [404, '/api/batch/'],

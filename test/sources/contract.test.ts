@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { basicAuth } from '../../src/batch/sources/dataforseo-answers.ts'
+import { trendBody } from '../../src/batch/sources/naver-datalab.ts'
 import { signatureOf } from '../../src/batch/sources/naver-searchad.ts'
 import type { RankAsk, Source, SourceName, SourceSettings } from '../../src/batch/sources/port.ts'
 import { openSources } from '../../src/batch/sources/registry.ts'
@@ -232,4 +233,106 @@ describe('volumes', () => {
     expect(volumes).toHaveLength(12)
     expect(new Set(volumes.map(({ keyword, kind }) => `${keyword} ${kind}`))).toEqual(new Set(['nike month']))
   })
+})
+
+describe.each(['hub', 'open'])('trends from naver_datalab, %s', (host) => {
+  const openAt = (id: string, secret: string, baseUrl?: string) =>
+    open('naver_datalab', naverSearchWire, { id, secret, host }, baseUrl).trends!
+  const read = (secret = 'good-key', id = 'client', keyword = '나이키 운동화') =>
+    openAt(id, secret).readTrend(keyword, '2026-11-01')
+
+  test('each month is a ratio of the highest, and one with few searches is left out', async () => {
+    const web = openWeb('web')
+    const rare = Array.from({ length: 200 }, (_, n) => `드문 말 ${n}`).find((word) => {
+      const counts = monthsTold.map((month) => searches(web, word, month))
+      return counts.some((count) => count < 20) && counts.some((count) => count >= 20)
+    })!
+    for (const keyword of ['나이키 운동화', rare]) {
+      const answer = await read('good-key', 'client', keyword)
+      const counts = monthsTold.map((month) => searches(web, keyword, month))
+      const highest = Math.max(...counts)
+      const values = answer.kind === 'trend' ? answer.trend.values : []
+      expect(answer).toMatchObject({
+        kind: 'trend',
+        trend: { every: 'month', from: '2023-11-01', to: '2026-10-31' },
+      })
+      expect(values.map(({ period }) => period)).toEqual(
+        monthsTold.filter((_, at) => counts[at]! >= 20).map((month) => `${month}-01`),
+      )
+      for (const { period, ratio } of values)
+        expect(ratio).toBeCloseTo((searches(web, keyword, period.slice(0, 7)) / highest) * 100, 4)
+      expect(Math.max(...values.map(({ ratio }) => ratio))).toBe(100)
+    }
+  })
+
+  test('a refused key is our trouble, and an empty quota ends the day', async () => {
+    expect(await read('key-refused')).toMatchObject({ of: 'credentials', reason: 'credentials_refused' })
+    expect(await read('key-empty')).toMatchObject({ of: 'quota', reason: 'quota_exhausted', paid: false })
+  })
+
+  test('an application that has not chosen DataLab is no reason to go on asking', async () => {
+    expect(await read('good-key', 'unchosen')).toMatchObject({ of: host === 'hub' ? 'quota' : 'credentials' })
+  })
+
+  test.each<[Fault, Record<string, unknown>]>([
+    ['unavailable', { kind: 'failed', of: 'answer', reason: 'source_error' }],
+    ['hang_up', { kind: 'failed', of: 'answer', reason: 'broken_off', paid: true }],
+    ['broken', { kind: 'failed', of: 'answer', reason: 'not_json', paid: true }],
+    ['unreadable', { kind: 'failed', of: 'answer', reason: 'unreadable_results', paid: true }],
+    ['slow', { kind: 'trend' }],
+    ['empty', { kind: 'trend', trend: { values: [] } }],
+  ])('%s', async (fault, expected) => {
+    expect(await underFault(naverSearchWire, fault, () => read())).toMatchObject(expected)
+  })
+
+  test('nobody there: nothing was sent', async () => {
+    const answer = await openAt('client', 'good-key', 'http://127.0.0.1:1').readTrend('a', '2026-11-01')
+    expect(answer).toMatchObject({ reason: 'unreachable', paid: false })
+  })
+})
+
+const monthsTold = Array.from({ length: 36 }, (_, n) =>
+  new Date(Date.UTC(2023, 10 + n, 1)).toISOString().slice(0, 7),
+)
+const searches = (web: ReturnType<typeof openWeb>, keyword: string, month: string) =>
+  web.volume(keyword, 'pc', month) + web.volume(keyword, 'mobile', month)
+
+test('DataLab is asked without the fields that may be left out, and refuses null, six groups and a quota that is used up', async () => {
+  const span = { from: '2023-11-01', to: '2026-10-31' }
+  const body = JSON.parse(trendBody('커피', span))
+  expect(body).toEqual({
+    startDate: '2023-11-01',
+    endDate: '2026-10-31',
+    timeUnit: 'month',
+    keywordGroups: [{ groupName: '커피', keywords: ['커피'] }],
+  })
+  const sandbox = await openSourceSandbox({ wire: naverSearchWire, callsPerSecond: 100_000 })
+  const ask = async (changes: object) => {
+    const answer = await fetch(`${sandbox.url}/v1/datalab/search`, {
+      method: 'POST',
+      headers: { 'x-naver-client-id': 'a', 'x-naver-client-secret': 'b' },
+      body: JSON.stringify({ ...body, ...changes }),
+    })
+    const told = (await answer.json()) as { results: { data: { ratio: number }[] }[] }
+    return { status: answer.status, body: told }
+  }
+  const groups = (count: number) =>
+    Array.from({ length: count }, (_, n) => ({ groupName: `g${n}`, keywords: [`말 ${n}`] }))
+  for (const changes of [
+    { device: null },
+    { gender: null },
+    { ages: null },
+    { startDate: '2015-12-31' },
+    { timeUnit: 'year' },
+    { keywordGroups: groups(6) },
+  ])
+    expect([changes, (await ask(changes)).status]).toEqual([changes, 400])
+  // All groups of an answer share one scale.
+  const five = await ask({ keywordGroups: groups(5), device: 'mo', timeUnit: 'week' })
+  const ratios = five.body.results.map(({ data }) => Math.max(0, ...data.map(({ ratio }) => ratio)))
+  expect([five.status, ratios.length, Math.max(...ratios)]).toEqual([200, 5, 100])
+  expect(ratios.filter((ratio) => ratio === 100)).toHaveLength(1)
+  for (let calls = 1; calls < 1000; calls += 27) await Promise.all(Array.from({ length: 27 }, () => ask({})))
+  expect(await ask({})).toMatchObject({ status: 429, body: { errorCode: '010' } })
+  await sandbox.close()
 })

@@ -22,7 +22,7 @@ import {
 export const groups = [
   { by: 'workspace_id', tables: ['keyword', 'rank', 'dropped_best_rank', 'prediction'], shards: 16 },
   // A write of volumes reaches every shard, each over a connection of its own: fewer are faster.
-  { by: 'key', tables: ['volume_observation', 'monthly_volume', 'dirty_month'], shards: 8 },
+  { by: 'key', tables: ['volume_observation', 'monthly_volume', 'dirty_month', 'keyword_trend'], shards: 8 },
 ] as const
 
 export type DistributeOptions = {

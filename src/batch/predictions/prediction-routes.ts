@@ -30,7 +30,10 @@ const predictionFields = {
   location: Type.String(),
   day: Type.String(),
   horizon_days: Type.Integer(),
-  probabilities: Type.Object({ rise: Type.Number(), hold: Type.Number(), fall: Type.Number() }),
+  probabilities: Type.Object(
+    { rise: Type.Number(), hold: Type.Number(), fall: Type.Number() },
+    { title: 'Probabilities' },
+  ),
   predicted: Type.Enum([...classes]),
   moved_by: Type.Array(Type.Object({ feature: Type.String(), contribution: Type.Number() }), {
     title: 'MovedBy',

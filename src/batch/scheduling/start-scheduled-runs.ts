@@ -4,7 +4,13 @@ import type { BatchApp } from '../app.ts'
 import type { RunTask } from '../runs/run.ts'
 import { anyCheckDue } from '../tracking/check-rows.ts'
 import { listSlots, moveSlot, putSlot, type Slot } from './schedule-rows.ts'
-import { collectsRanks, hasSource, startCheckRun, triggerScheduledRun } from './trigger-run.ts'
+import {
+  collectsRanks,
+  collectsVolumes,
+  hasSource,
+  startCheckRun,
+  triggerScheduledRun,
+} from './trigger-run.ts'
 
 // Checks are due at times of their own; those of some minutes share a run.
 const collectionCron = '*/5 * * * *'
@@ -51,7 +57,7 @@ async function timetable(
     ['train_classifier', schedule.training],
     ['predict', schedule.prediction],
     ...(collects ? [['collect_ranks', collectionCron] as [RunTask, string]] : []),
-    ...(hasSource(app, 'volumes') ? [['collect_volumes', volumesCron] as [RunTask, string]] : []),
+    ...(collectsVolumes(app) ? [['collect_volumes', volumesCron] as [RunTask, string]] : []),
   ]
 }
 

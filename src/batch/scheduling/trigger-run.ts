@@ -12,6 +12,7 @@ import {
   insertSkippedRun,
   lockTenantRuns,
 } from '../runs/run-rows.ts'
+import type { SourceKind } from '../sources/port.ts'
 import { anyTracker } from '../tracking/tracker-rows.ts'
 import { countRanks, type RankCounts } from './precondition-rows.ts'
 
@@ -124,7 +125,7 @@ async function preconditionsOf(app: BatchApp, tx: BatchTx, task: RunTask): Promi
     return { ...counts, unmet: 'no_active_model' }
   const lacksSource =
     (task === 'collect_ranks' && !(await collectsRanks(app, tx))) ||
-    (task === 'collect_volumes' && !hasSource(app, 'volumes'))
+    (task === 'collect_volumes' && !collectsVolumes(app))
   if (lacksSource) return { ...counts, unmet: 'no_source' }
   return { ...counts, unmet: null }
 }
@@ -136,7 +137,12 @@ export async function collectsRanks(app: BatchApp, db: BatchDb | BatchTx): Promi
   return sources.length > 0 && (await anyTracker(db))
 }
 
-export function hasSource(app: BatchApp, kind: 'ranks' | 'volumes'): boolean {
+/** Whether anything is asked of every keyword once a month. */
+export function collectsVolumes(app: BatchApp): boolean {
+  return hasSource(app, 'volumes') || hasSource(app, 'trends')
+}
+
+export function hasSource(app: BatchApp, kind: SourceKind): boolean {
   return [...app.sources.values()].some((source) => source[kind] !== undefined)
 }
 

@@ -1,5 +1,6 @@
 import { openFetchJson } from '../../platform/fetch-json.ts'
-import { failed, isObject, largestAnswer, timeoutMs, transportFailure, urlsIn } from './answers.ts'
+import { failed, largestAnswer, timeoutMs, urlsIn } from './answers.ts'
+import { naverHostOf, readNaver } from './naver-host.ts'
 import type { Source, SourceSettings } from './port.ts'
 
 /** Its kinds of results, each an engine of its own: their order is the API's, not that of the page people see. */
@@ -13,19 +14,9 @@ const kindOf: Readonly<Record<string, string>> = {
 const pageSize = 100
 const deepest = 1000
 
-/**
- * Naver's open search. Keys of the API hub and those of the older developers' centre go to different hosts under
- * different header names.
- */
+/** Naver's open search, on either of its hosts. */
 export function openNaverSearch(settings: SourceSettings): Source {
-  const { id = '', secret = '', host } = settings.credentials
-  const isHub = host !== 'open'
-  const origin = (
-    settings.baseUrl ?? (isHub ? 'https://naverapihub.apigw.ntruss.com' : 'https://openapi.naver.com')
-  ).replace(/\/+$/, '')
-  const headers: Record<string, string> = isHub
-    ? { 'x-ncp-apigw-api-key-id': id, 'x-ncp-apigw-api-key': secret }
-    : { 'x-naver-client-id': id, 'x-naver-client-secret': secret }
+  const { isHub, origin, headers } = naverHostOf(settings)
   const fetchJson = openFetchJson({ timeoutMs, maxAnswerBytes: largestAnswer })
   return {
     settings,
@@ -41,13 +32,9 @@ export function openNaverSearch(settings: SourceSettings): Source {
         const path = isHub ? `/search/v1/${kind}` : `/v1/search/${kind}.json`
         const query = new URLSearchParams({ query: keyword, display: String(display), start: String(start) })
         const answer = await fetchJson({ method: 'GET', url: `${origin}${path}?${query}`, headers })
-        const trouble = transportFailure(answer)
-        if (trouble || answer.kind !== 'answered') return trouble ?? failed('unreachable')
-        if (answer.status === 401 || answer.status === 403)
-          return failed('credentials_refused', 'credentials')
-        if (answer.status === 429) return limitFailure(answer.body)
-        if (answer.status !== 200) return failed('request_refused')
-        const body = isObject(answer.body) ? answer.body : {}
+        const read = readNaver(answer)
+        if (read.kind === 'failed') return read
+        const { body } = read
         const urls = urlsIn(body['items'], 'link')
         if (!urls || typeof body['total'] !== 'number')
           return failed('unreadable_results', 'answer', { paid: true })
@@ -57,11 +44,4 @@ export function openNaverSearch(settings: SourceSettings): Source {
     volumes: undefined,
     close: () => fetchJson.close(),
   }
-}
-
-/** The hub numbers its limits: 400 is the day's, 410 and 420 are of speed. The older host knows the day's only. */
-function limitFailure(body: unknown) {
-  const error = isObject(body) && isObject(body['error']) ? body['error'] : undefined
-  const isOfSpeed = error?.['errorCode'] === '410' || error?.['errorCode'] === '420'
-  return isOfSpeed ? failed('throttled', 'rate') : failed('quota_exhausted', 'quota')
 }

@@ -1,9 +1,10 @@
 import { addDays, type Day } from '../../platform/time.ts'
 
-/** Every source that ranks or volumes can come from, as callers name it. */
+/** Every source that ranks, volumes or trends can come from, as callers name it. */
 export const sourceNames = [
   'naver_searchad',
   'naver_search',
+  'naver_datalab',
   'dataforseo',
   'dataforseo_queue',
   'serpapi',
@@ -15,10 +16,13 @@ export const sourceNames = [
   'search_console',
   'sandbox',
 ] as const
+export const sourceKinds = ['ranks', 'volumes', 'trends'] as const
+export type SourceKind = (typeof sourceKinds)[number]
 /** What each of them tells. */
-export const kindsOf: Readonly<Record<SourceName, readonly ('ranks' | 'volumes')[]>> = {
+export const kindsOf: Readonly<Record<SourceName, readonly SourceKind[]>> = {
   naver_searchad: ['volumes'],
   naver_search: ['ranks'],
+  naver_datalab: ['trends'],
   dataforseo: ['ranks', 'volumes'],
   dataforseo_queue: ['ranks'],
   serpapi: ['ranks'],
@@ -202,11 +206,37 @@ export type VolumeSource = {
   readVolumes(spellings: readonly string[], now: Date): Promise<VolumeAnswer>
 }
 
+/** How the searches of one keyword went over a span, against the highest value in it: a course without a size. */
+export type Trend = {
+  readonly every: 'month'
+  readonly from: Day
+  readonly to: Day
+  /** By the first day of each month. One of which nothing is told is not in it, and is not zero. */
+  readonly values: readonly { readonly period: Day; readonly ratio: number }[]
+}
+
+export type TrendAnswer = { readonly kind: 'trend'; readonly trend: Trend } | SourceFailure
+
+export type TrendSource = {
+  readonly name: SourceName
+  /** Of the months before this one. One call for one keyword, so that its values have a scale of their own. */
+  readTrend(keyword: string, month: Day): Promise<TrendAnswer>
+}
+
+// The last day of a month is counted at the latest by then.
+const daysUntilCounted = 2
+
+/** The month whose trends are asked for on a day: a new one is asked about when the one before it is counted. */
+export function trendMonthOn(day: Day): Day {
+  return `${addDays(day, -daysUntilCounted).slice(0, 7)}-01`
+}
+
 /** A source that is set up here. */
 export type Source = {
   readonly settings: SourceSettings
   readonly ranks: RankSource | undefined
   readonly volumes: VolumeSource | undefined
+  readonly trends?: TrendSource
   /** Nobody set it up; it is there for whoever tracks something with it. */
   readonly broughtAlong?: true
   close(): void

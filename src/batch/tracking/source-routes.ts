@@ -4,7 +4,7 @@ import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { dayOf, renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
-import { kindsOf, sourceNames } from '../sources/port.ts'
+import { kindsOf, sourceKinds, sourceNames } from '../sources/port.ts'
 import { awake } from './breaker.ts'
 import { listSourceStates } from './source-rows.ts'
 import { listNextChecks } from './source-vital-rows.ts'
@@ -13,7 +13,7 @@ import { installationScope } from './tracker-rows.ts'
 
 const SourceBody = Type.Object({
   source: Type.Enum([...sourceNames]),
-  kinds: Type.Array(Type.Enum(['ranks', 'volumes'])),
+  kinds: Type.Array(Type.Enum([...sourceKinds])),
   configured: Type.Boolean({ description: 'Whether its keys are set' }),
   state: Type.Enum(['ready', 'resting', 'refused']),
   until: nullable(Type.String({ description: 'When it is asked again' })),
@@ -32,7 +32,7 @@ export function sourceRoutes(http: Http, app: BatchApp): void {
       config: { access: 'batch:read', limited: true },
       schema: {
         operationId: 'listSources',
-        summary: 'Where ranks and volumes come from',
+        summary: 'Where ranks, volumes and trends come from',
         description:
           'A source is set up by the operator, with keys from the environment. `resting`: it failed, or its quota is used up; `refused`: it does not take our key.',
         tags: ['batch'],

@@ -75,7 +75,15 @@ const TrackerBody = Type.Object(
   {
     tracker_id: Type.String(),
     workspace_id: Type.String(),
-    ...settings,
+    // What each of them means, and how long it may be, is said where it is given.
+    site: Type.String(),
+    match: settings.match,
+    engine: Type.String(),
+    device: Type.String(),
+    location: Type.String(),
+    depth: Type.Integer(),
+    source: Type.String(),
+    every: settings.every,
     language: nullable(Type.String()),
     window: Type.Object({ from: Type.String(), to: Type.String(), zone: Type.String() }),
     keywords: Type.Unsafe<'all' | string[]>({

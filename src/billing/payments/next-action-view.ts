@@ -12,6 +12,7 @@ export const NextActionView = nullable(
     url: Type.Optional(Type.String({ description: 'Where the customer confirms' })),
     expires_at: Type.String(),
   }),
+  { title: 'NextAction' },
 )
 
 export function nextActionView(app: BillingApp, kept: KeptAction | undefined | null, timeZone: string) {

@@ -27,6 +27,7 @@ export const SubscriptionView = Type.Object(
     cancel_reason: nullable(Type.String()),
     payment_method: nullable(
       Type.Object({ brand: Type.String(), last4: Type.String(), expires: Type.String() }),
+      { title: 'PaymentMethod' },
     ),
     created_at: Type.String(),
     access: Type.Boolean(),

@@ -21,10 +21,10 @@ export function page<T extends TSchema, const N extends string>(name: N, item: T
 }
 
 /** A value that may be null, written as a list of types: quick to serialise, and what OpenAPI 3.1 expects. */
-export function nullable<T extends TSchema>(schema: T) {
+export function nullable<T extends TSchema>(schema: T, named: { title?: string } = {}) {
   // A title makes a component of a schema, and this is another one than that which may not be null.
   const { type, title: _, ...rest } = schema as unknown as { type: string; title?: string }
-  return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'] })
+  return Type.Unsafe<Static<T> | null>({ ...rest, type: [type, 'null'], ...named })
 }
 
 export const ErrorBody = Type.Object({

@@ -121,7 +121,7 @@ function operationsOf(document: Json): Json[] {
   )
 }
 
-/** Of the parameters of one name, the form that most routes use. */
+/** Of the parameters of one name, the form that most routes use, and each other form that is worth a name. */
 function sharedParameters(operations: readonly Json[]): Map<string, string> {
   const uses = new Map<string, number>()
   for (const one of operations.flatMap((operation) => (operation['parameters'] ?? []) as Json[])) {
@@ -130,11 +130,17 @@ function sharedParameters(operations: readonly Json[]): Map<string, string> {
   }
   const taken = new Map<string, string>()
   for (const [text, count] of [...uses].sort(([, a], [, b]) => b - a)) {
-    const { name } = JSON.parse(text) as { name: string }
-    if (count > 1 && ![...taken.values()].includes(name)) taken.set(text, name)
+    const one = JSON.parse(text) as { name: string; in: string }
+    const names = new Set(taken.values())
+    if (count > 1 && !names.has(one.name)) taken.set(text, one.name)
+    else if (count > 1 && !names.has(`${one.name}.${one.in}`) && text.length > leastShared)
+      taken.set(text, `${one.name}.${one.in}`)
   }
   return taken
 }
+
+// A reference and what it names take that much themselves.
+const leastShared = 150
 
 /** A parameter that need not be given is the usual one. */
 function withoutDefault({ required, ...parameter }: Json): Json {
@@ -171,10 +177,14 @@ function shareSchema(schema: unknown, schemas: Map<string, Json>): unknown {
   return { $ref: `#/components/schemas/${title}` }
 }
 
-/** One value is a constant, whose type goes without saying. */
+/** One value is a constant, whose type goes without saying; a pattern that counts says how long a text may be. */
 function shortened(schema: Json): Json {
   const { enum: values, type: _, ...rest } = schema
-  return Array.isArray(values) && values.length === 1 ? { ...rest, const: values[0] } : schema
+  if (Array.isArray(values) && values.length === 1) return { ...rest, const: values[0] }
+  const { minLength, maxLength, ...other } = schema
+  return new RegExp(`^\\^\\[[^\\]]+\\]\\{${minLength},${maxLength}\\}\\$$`).test(String(schema['pattern']))
+    ? other
+    : schema
 }
 
 /** Answers of one named schema show the same thing, once. */
@@ -262,7 +272,8 @@ function nameOf(status: number, codes: readonly string[]): string {
 
 function errorResponse(errors: readonly ToldRefusal[]): Json {
   const codes = errors.map(({ code }) => code)
-  const these = { properties: { error: { properties: { code: { enum: codes } } } } }
+  const code = shortened({ enum: codes })
+  const these = { properties: { error: { properties: { code } } } }
   return {
     // The sentence that belongs to a code stands in every answer with it; here its first clause does.
     description: codes.length === 1 ? errors[0]!.message.split(/[;:] /)[0] : 'Refused',

@@ -2,14 +2,14 @@ import { newId } from '../../../platform/id.ts'
 import { type Day, dayOf, instantAt } from '../../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../../app.ts'
 import { fenceOfRun, type RunInHand, workRun } from '../../runs/work-run.ts'
-import type { ReportedVolume, Source, SourceFailure, VolumeSource } from '../../sources/port.ts'
-import { recordVolumes } from '../../volumes/record-volumes.ts'
+import type { Source, SourceFailure } from '../../sources/port.ts'
 import { awake, holdMsAfter, judgeSource } from '../breaker.ts'
 import { openPacer, type Pacer } from '../pacer.ts'
 import { holdCalls, lockSource, openSourceRow, updateSource } from '../source-rows.ts'
 import { bookCalls, forgetOldSpending, listSpending } from '../spending-rows.ts'
 import { tellState } from '../tell-state.ts'
 import { installationScope } from '../tracker-rows.ts'
+import { type KeywordReader, readersOf, type Spelled } from './keyword-readers.ts'
 import {
   type DueKeyword,
   forgetOldVolumeChecks,
@@ -28,7 +28,7 @@ export type CollectedVolumes = {
   lost: number
 }
 
-/** A run that asks every volume source for every registered keyword that it has not told about this month. */
+/** A run that asks every source of volumes or trends for every registered keyword that it has not told about this month. */
 export async function collectVolumes(app: BatchApp, { runId }: { runId: string }): Promise<void> {
   await workRun(app, runId, async (run) => {
     const collected: CollectedVolumes = { asked: 0, found: 0, no_data: 0, failed: 0, calls: 0, lost: 0 }
@@ -41,16 +41,11 @@ export async function collectVolumes(app: BatchApp, { runId }: { runId: string }
     collected.lost = await inRun(freeLostVolumes)
     await forgetOld(inRun, dayOf(app.clock(), app.timeZone))
     for (const source of app.sources.values()) {
-      if (!source.volumes) continue
+      const readers = readersOf(source, dayOf(app.clock(), app.timeZone))
+      if (readers.length === 0) continue
       await openSourceRow(app.db, source.settings)
-      await drainVolumes(app, run, {
-        source,
-        volumes: source.volumes,
-        pacer: openPacer(app.db, source.settings.name, source.settings.ratePerSecond),
-        month: `${dayOf(app.clock(), app.timeZone).slice(0, 7)}-01`,
-        inRun,
-        collected,
-      })
+      const pacer = openPacer(app.db, source.settings.name, source.settings.ratePerSecond)
+      for (const reader of readers) await drainKeywords(app, run, { source, reader, pacer, inRun, collected })
     }
     run.signal.throwIfAborted()
     return async () => ({ metrics: { ...collected } })
@@ -67,40 +62,36 @@ async function forgetOld(inRun: Drain['inRun'], today: Day): Promise<void> {
 
 type Drain = {
   readonly source: Source
-  readonly volumes: VolumeSource
+  readonly reader: KeywordReader
   readonly pacer: Pacer
-  readonly month: Day
   readonly inRun: <T>(work: (tx: BatchTx) => Promise<T>) => Promise<T>
   readonly collected: CollectedVolumes
 }
 
-/** Keywords that a source spells alike: it is asked once for all of them. */
-type Spelled = { readonly spelling: string; readonly keywords: readonly DueKeyword[] }
-
 const mostRead = 2_000
 
-async function drainVolumes(app: BatchApp, run: RunInHand, drain: Drain): Promise<void> {
-  const { volumes, month, collected } = drain
+async function drainKeywords(app: BatchApp, run: RunInHand, drain: Drain): Promise<void> {
+  const { source, reader, collected } = drain
   let asked = 0
   for (let after = ''; ; ) {
-    const due = await listDueKeywords(app.db, volumes.name, month, { after, limit: mostRead })
+    const due = await listDueKeywords(app.db, source.settings.name, reader.month, { after, limit: mostRead })
     if (due.length === 0) return
     after = due.at(-1)!.key
     const bySpelling = new Map<string, DueKeyword[]>()
     const unspeakable: DueKeyword[] = []
     for (const keyword of due) {
-      const spelling = volumes.spell(keyword.display)
+      const spelling = reader.spell(keyword.display)
       if (spelling === undefined) unspeakable.push(keyword)
       else bySpelling.set(spelling, [...(bySpelling.get(spelling) ?? []), keyword])
     }
     if (unspeakable.length > 0) await note(app, drain, unspeakable, 'no_data', 'cannot_be_asked')
     collected.no_data += unspeakable.length
     const spelled = [...bySpelling].map(([spelling, keywords]): Spelled => ({ spelling, keywords }))
-    for (let at = 0; at < spelled.length; at += volumes.mostPerCall) {
+    for (let at = 0; at < spelled.length; at += reader.mostPerCall) {
       if (run.signal.aborted) return
-      const goesOn = await askFor(app, drain, spelled.slice(at, at + volumes.mostPerCall), true)
+      const goesOn = await askFor(app, drain, spelled.slice(at, at + reader.mostPerCall), true)
       if (!goesOn) return
-      asked += volumes.mostPerCall
+      asked += reader.mostPerCall
       run.report(1 - 1 / (1 + asked / 1000))
     }
   }
@@ -116,20 +107,16 @@ async function askFor(
   group: readonly Spelled[],
   isFirst: boolean,
 ): Promise<boolean> {
-  const { source, volumes, pacer, collected } = drain
+  const { source, reader, pacer, collected } = drain
+  const { name } = source.settings
   const keywords = group.flatMap(({ keywords }) => keywords)
   const call = newId('vol_', app.clock())
   const spentOn = await claimCall(app, drain, keywords, call)
   if (spentOn === undefined) return false
   await pacer.turn()
-  const answer = await volumes.readVolumes(
-    group.map(({ spelling }) => spelling),
-    app.clock(),
-  )
-  const told = answer.kind === 'volumes' ? answer.volumes : []
-  await recordTold(app, source, group, told)
-  const found = new Set(told.map(({ keyword }) => keyword))
-  const missing = answer.kind === 'volumes' ? group.filter(({ spelling }) => !found.has(spelling)) : []
+  const answer = await reader.ask(group, app.clock())
+  if (answer.kind === 'told') await answer.store(app)
+  const missing = answer.kind === 'told' ? group.filter(({ spelling }) => !answer.found.has(spelling)) : []
   const isAgain = isFirst && group.length > 1
   const failure = answer.kind === 'failed' ? answer : undefined
   collected.calls += failure && !failure.paid ? 0 : 1
@@ -137,14 +124,14 @@ async function askFor(
 
   await drain.inRun(async (tx) => {
     await settleSource(app, tx, source, failure)
-    await bookCalls(tx, volumes.name, spentOn, [
+    await bookCalls(tx, name, spentOn, [
       { scope: installationScope, reserved: -1, spent: failure && !failure.paid ? 0 : 1 },
     ])
-    const place = { source: volumes.name, month: drain.month, call, spentOn }
+    const place = { source: name, month: reader.month, call, spentOn }
     const keysOf = (some: readonly Spelled[]) =>
       some.flatMap(({ keywords }) => keywords.map(({ key }) => key))
     // A refusal or a hurry is not the keyword's fault, and costs it no try.
-    if (failure && failure.of !== 'answer') await forgetVolumeChecks(tx, volumes.name, drain.month, call)
+    if (failure && failure.of !== 'answer') await forgetVolumeChecks(tx, name, reader.month, call)
     else if (failure)
       await noteVolumeChecks(tx, { ...place, keys: keysOf(group), status: 'failed', reason: failure.reason })
     else {
@@ -174,8 +161,8 @@ async function askFor(
 
 /** Notes the call before it is made, if the source is ready and the day's budget has room for it. */
 function claimCall(app: BatchApp, drain: Drain, keywords: readonly DueKeyword[], call: string) {
-  const { source, month } = drain
-  const { name, budgetPerDay } = source.settings
+  const { name, budgetPerDay } = drain.source.settings
+  const { month } = drain.reader
   return drain.inRun(async (tx) => {
     const now = app.clock()
     const before = await lockSource(tx, name)
@@ -190,29 +177,6 @@ function claimCall(app: BatchApp, drain: Drain, keywords: readonly DueKeyword[],
     await noteVolumeChecks(tx, { source: name, month, keys, status: 'asked', reason: null, call, spentOn })
     return spentOn
   })
-}
-
-async function recordTold(
-  app: BatchApp,
-  { settings }: Source,
-  group: readonly Spelled[],
-  told: readonly ReportedVolume[],
-): Promise<void> {
-  const keywordsOf = new Map(group.map(({ spelling, keywords }) => [spelling, keywords]))
-  const observations = told.flatMap((one) =>
-    (keywordsOf.get(one.keyword) ?? []).map(({ display }) => ({
-      keyword: display,
-      source: settings.name,
-      kind: one.kind,
-      day: one.day,
-      ...(one.volume !== null && { volume: one.volume }),
-      ...(one.max !== null && { volume_max: one.max }),
-      ...(one.pc !== null && { pc: one.pc }),
-      ...(one.mobile !== null && { mobile: one.mobile }),
-    })),
-  )
-  for (let at = 0; at < observations.length; at += 1000)
-    await recordVolumes(app, observations.slice(at, at + 1000))
 }
 
 async function settleSource(
@@ -238,7 +202,7 @@ async function settleSource(
 
 async function note(
   app: BatchApp,
-  { volumes, month, inRun }: Drain,
+  { source, reader: { month }, inRun }: Drain,
   keywords: readonly DueKeyword[],
   status: 'no_data',
   reason: string,
@@ -246,6 +210,6 @@ async function note(
   const keys = keywords.map(({ key }) => key)
   const spentOn = dayOf(app.clock(), app.timeZone)
   await inRun((tx) =>
-    noteVolumeChecks(tx, { source: volumes.name, month, keys, status, reason, call: null, spentOn }),
+    noteVolumeChecks(tx, { source: source.settings.name, month, keys, status, reason, call: null, spentOn }),
   )
 }
