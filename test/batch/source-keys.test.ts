@@ -112,6 +112,14 @@ async function logOfChecks(environment: Record<string, string>, until: string): 
       keywords: 'all',
     })
   await ask('POST', '/api/sandbox/clock', { advance_to: until })
+  // What is asked once a month is asked by a worker, which may be at it still.
+  const latest = async () => {
+    const runs = await fetch(`${url}/api/batch/runs?task=collect_volumes&limit=1`, {
+      headers: { authorization: `Bearer ${world.token}` },
+    })
+    return ((await runs.json()) as { data: { runs: { status: string }[] } }).data.runs[0]?.status
+  }
+  await expect.poll(latest, { timeout: 120_000 }).toMatch(/succeeded|failed/)
   expect(await service.stop()).toBe(0)
   return service.output()
 }
@@ -131,6 +139,10 @@ test('no key of any source is in what the service writes, whatever the sources a
     `select name from batch.source where state = 'refused' order by name`,
   )
   expect(states.map(({ name }) => name)).toEqual(expect.arrayContaining(trackers.map(({ source }) => source)))
+  const asked = await world.query<{ source: string }>('select distinct source from batch.source_spending')
+  expect(asked.map(({ source }) => source)).toEqual(
+    expect.arrayContaining(['naver_datalab', 'naver_searchad']),
+  )
   const secrets = [...good.secrets, ...refused.secrets]
   expect(log).toContain('"event":"service.started"')
   expect(found(log, secrets)).toEqual([])
