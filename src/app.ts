@@ -1,8 +1,10 @@
 import type pg from 'pg'
+import { openBatchMetrics } from './batch/metrics.ts'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
 import { stopCharging, stopForCredentials } from './billing/charging-stop.ts'
 import { findChargingStop } from './billing/charging-stop-rows.ts'
 import { keepLogo, logoHash } from './billing/invoices/logo-rows.ts'
+import { openBillingMetrics } from './billing/metrics.ts'
 import {
   guardProvider,
   type ProviderGuard,
@@ -28,7 +30,7 @@ import { type DatabaseHealth, openDatabaseHealth } from './platform/database/dat
 import { openDb, openPool } from './platform/database/db.ts'
 import { openReplica, type Replica } from './platform/database/replica.ts'
 import { isLoopback } from './platform/loopback.ts'
-import { type Metrics, openMetrics } from './platform/metrics.ts'
+import { openMetrics } from './platform/metrics.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
 import { readSecretKey } from './sandbox/secret-key.ts'
@@ -55,7 +57,7 @@ export type App = Foundation & {
 
 /** Opens all that a service needs, and those commands that open sealed values or ask a provider. */
 export async function openApp(config: Config, options: Omit<FoundationOptions, 'onRestart'>): Promise<App> {
-  const metrics = openMetrics()
+  const metrics = openAllMetrics()
   const onRestart = () => metrics.databaseRestarts.inc()
   const foundation = await openFoundation(config, { ...options, onRestart })
   try {
@@ -63,6 +65,17 @@ export async function openApp(config: Config, options: Omit<FoundationOptions, '
   } catch (error) {
     await foundation.close()
     throw error
+  }
+}
+
+export type Metrics = ReturnType<typeof openAllMetrics>
+
+function openAllMetrics() {
+  const platform = openMetrics()
+  return {
+    ...platform,
+    ...openBillingMetrics(platform.registry),
+    ...openBatchMetrics(platform.registry),
   }
 }
 

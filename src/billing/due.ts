@@ -43,7 +43,7 @@ export async function runDue(
 }
 
 /** Work that goes on beside the rest: however long one turn takes, no other waits for it. */
-export type Turn =
+export type DueTurn =
   | 'ends'
   | 'renewals'
   | 'retries'
@@ -54,7 +54,7 @@ export type Turn =
   | 'webhooks'
 
 /** Whose places at the provider a turn takes. */
-const useOf: Readonly<Record<Turn, ProviderUse>> = {
+const useOf: Readonly<Record<DueTurn, ProviderUse>> = {
   ends: 'lookups',
   renewals: 'charges',
   retries: 'charges',
@@ -66,7 +66,7 @@ const useOf: Readonly<Record<Turn, ProviderUse>> = {
 }
 
 /** The turns in which something is due. */
-export async function listDueTurns(app: BillingApp): Promise<Turn[]> {
+export async function listDueTurns(app: BillingApp): Promise<DueTurn[]> {
   const kinds = { ...dueByClock, ...dueByProvider }
   const isDue = await readDue(app, kinds)
   const due = Object.entries(kinds).filter(([kind]) => isDue[kind])
@@ -74,7 +74,7 @@ export async function listDueTurns(app: BillingApp): Promise<Turn[]> {
 }
 
 /** Does what is due in one turn. */
-export async function runTurn(appFor: (use: ProviderUse) => BillingApp, turn: Turn): Promise<void> {
+export async function runTurn(appFor: (use: ProviderUse) => BillingApp, turn: DueTurn): Promise<void> {
   const app = appFor(useOf[turn])
   const failures: unknown[] = []
   // What shares this turn may be due while the calendar stands still.
@@ -91,7 +91,7 @@ export async function runTurn(appFor: (use: ProviderUse) => BillingApp, turn: Tu
 }
 
 type Kind = {
-  readonly turn: Turn
+  readonly turn: DueTurn
   readonly work: (app: BillingApp) => Promise<number>
   /** Selects a row if there is anything to do, by an index: the order keeps it from reading the table for want of one. */
   readonly due: (now: Date) => RawBuilder<unknown>

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingTx } from '../app.ts'
-import { eventInsert, type NewEvent } from '../events/event-rows.ts'
+import { eventStatement, type NewEvent } from '../events/event-rows.ts'
 import { paidUpdate } from '../invoices/invoice-rows.ts'
 import { postingCtes, type Transfer } from '../ledger/ledger-rows.ts'
 import { type KeptMethod, keptUpdate } from '../payments/payment-method-rows.ts'
@@ -31,7 +31,7 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
     invoiced as (${paidUpdate(now, invoiceIds)}),
     kept as (${keptUpdate(kept)}),
     ${postingCtes(now, transfers)},
-    noted as (${eventInsert(now, events)})
+    noted as (${eventStatement(now, events)})
     update billing.subscription s
     set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
     from unnest(

@@ -52,11 +52,11 @@ export type BillingEvent = {
 
 /** Writes events in the transaction in which they happen: they exist exactly if the change does. */
 export async function insertEvents(tx: BillingTx, now: Date, events: readonly NewEvent[]): Promise<void> {
-  if (events.length > 0) await eventInsert(now, events).execute(tx)
+  if (events.length > 0) await eventStatement(now, events).execute(tx)
 }
 
 /** The same as part of a larger statement. */
-export function eventInsert(now: Date, events: readonly NewEvent[]): RawBuilder<unknown> {
+export function eventStatement(now: Date, events: readonly NewEvent[]): RawBuilder<unknown> {
   return sql`
     insert into billing.event (id, type, account_id, subscription_id, occurred_at, data)
     select id, type, account_id, subscription_id, ${now}, data

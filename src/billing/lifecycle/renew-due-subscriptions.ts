@@ -1,6 +1,6 @@
 import type { BillingApp, BillingTx } from '../app.ts'
 import { chargeAttempts } from '../collection/charge-attempts.ts'
-import { eventInsert, type NewEvent } from '../events/event-rows.ts'
+import { eventStatement, type NewEvent } from '../events/event-rows.ts'
 import type { Attempt } from '../payments/payment.ts'
 import { duePeriods } from '../subscriptions/catch-up.ts'
 import { period } from '../subscriptions/period.ts'
@@ -58,7 +58,7 @@ async function openDue(
   )
   if (openings.length === 0) return { attempts: [], opened: 0 }
 
-  const held = eventInsert(now, openings.filter(({ due }) => due.held).map(heldEvent))
+  const held = eventStatement(now, openings.filter(({ due }) => due.held).map(heldEvent))
   const attempts = await openPeriods(tx, now, openings, app.terms, [held])
   await moveOn(tx, openings)
   return { attempts, opened: openings.length }

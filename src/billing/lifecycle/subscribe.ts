@@ -15,14 +15,14 @@ import { chargeRefusal } from '../collection/charge-refusal.ts'
 import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { settlePayments } from '../collection/settle-payments.ts'
 import { useMethod } from '../collection/try-payment-method.ts'
-import { eventInsert, type NewEvent } from '../events/event-rows.ts'
+import { eventStatement, type NewEvent } from '../events/event-rows.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import { chargeOrLook } from '../payments/charge-payment.ts'
 import type { Attempt } from '../payments/payment.ts'
 import {
   type GivenMethod,
   insertMethod,
-  methodInsert,
+  methodStatement,
   type NewMethod,
   sealMethod,
 } from '../payments/payment-method-rows.ts'
@@ -106,9 +106,9 @@ async function beginSubscription(
   const method = sealMethod(app, given)
   const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
   const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], app.terms, [
-    methodInsert(given, method),
+    methodStatement(given, method),
     auditStatement(audit),
-    eventInsert(now, [createdEvent(started)]),
+    eventStatement(now, [createdEvent(started)]),
   ])
   return { kind: 'first_charge', id: attempt!.paymentId, subject: subscriptionId, attempt: attempt! }
 }

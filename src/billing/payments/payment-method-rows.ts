@@ -57,11 +57,11 @@ function hashOf({ fingerprintKey }: Keys, provider: string, billingKey: string):
 
 /** Keeps a payment method. */
 export async function insertMethod(tx: BillingTx, keys: Keys, method: NewMethod): Promise<void> {
-  await methodInsert(method, sealMethod(keys, method)).execute(tx)
+  await methodStatement(method, sealMethod(keys, method)).execute(tx)
 }
 
 /** The same as part of a larger statement. */
-export function methodInsert(
+export function methodStatement(
   method: NewMethod,
   { sealed, exchanged, keyHash }: SealedMethod,
 ): RawBuilder<unknown> {

@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
 import { type JsonAnswer, openFetchJson } from '../../../platform/fetch-json.ts'
 import { sameMoney, toJson } from '../../money.ts'
-import { clockCheck } from '../clock-check.ts'
+import { bookChecks } from '../book-checks.ts'
 import { reasonNaming, referenceIn } from '../named-reason.ts'
 import type {
   ChargeOutcome,
@@ -347,22 +347,16 @@ function checks(
   listed: PaymentListing,
   webhookSecrets: readonly string[] | undefined,
 ): ProviderCheck[] {
-  const isRead = listed.kind === 'page'
   const isSigned = (webhookSecrets ?? []).some(
     (secret) => Buffer.from(secret.replace(/^whsec_/, ''), 'base64').length >= 16,
   )
-  const wrong =
-    listed.kind === 'credentials_refused'
-      ? 'PortOne refuses this secret for this store; correct PORTONE_API_SECRET and PORTONE_STORE_ID.'
-      : 'PortOne gives no clear answer; check PORTONE_BASE_URL and the way out of this network.'
   return [
-    { subject: 'credentials', ok: isRead, message: isRead ? 'The API secret is taken.' : wrong },
-    clockCheck(answer),
-    {
-      subject: 'listing',
-      ok: isRead,
-      message: isRead ? 'Payments can be listed.' : 'Payments cannot be listed.',
-    },
+    ...bookChecks(answer, listed, {
+      taken: 'The API secret is taken.',
+      refused: 'PortOne refuses this secret for this store; correct PORTONE_API_SECRET and PORTONE_STORE_ID.',
+      unclear: 'PortOne gives no clear answer; check PORTONE_BASE_URL and the way out of this network.',
+      entries: 'Payments',
+    }),
     {
       subject: 'webhook_secret',
       ok: isSigned,

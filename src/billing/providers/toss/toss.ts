@@ -3,7 +3,7 @@ import { Compile } from 'typebox/compile'
 import { type JsonAnswer, openFetchJson } from '../../../platform/fetch-json.ts'
 import { renderInstant } from '../../../platform/time.ts'
 import { sameMoney, toJson } from '../../money.ts'
-import { clockCheck } from '../clock-check.ts'
+import { bookChecks } from '../book-checks.ts'
 import { reasonNaming } from '../named-reason.ts'
 import type {
   ChargeOutcome,
@@ -177,20 +177,14 @@ export function tossProvider(options: TossProviderOptions): Provider {
 
     async check(now) {
       const answer = await get(`/v1/transactions?${lastMinute(now)}`)
-      const listed = transactionsOutcome(answer)
-      const isRead = listed.kind === 'page'
-      const wrong =
-        listed.kind === 'credentials_refused'
-          ? 'Toss refuses this key; correct TOSS_SECRET_KEY, an API key (sk) of a shop contracted for automatic payments.'
-          : 'Toss gives no clear answer; check TOSS_BASE_URL and the way out of this network.'
       return [
-        { subject: 'credentials', ok: isRead, message: isRead ? 'The secret key is taken.' : wrong },
-        clockCheck(answer),
-        {
-          subject: 'listing',
-          ok: isRead,
-          message: isRead ? 'Transactions can be listed.' : 'Transactions cannot be listed.',
-        },
+        ...bookChecks(answer, transactionsOutcome(answer), {
+          taken: 'The secret key is taken.',
+          refused:
+            'Toss refuses this key; correct TOSS_SECRET_KEY, an API key (sk) of a shop contracted for automatic payments.',
+          unclear: 'Toss gives no clear answer; check TOSS_BASE_URL and the way out of this network.',
+          entries: 'Transactions',
+        }),
         {
           subject: 'webhook_secret',
           ok: true,
