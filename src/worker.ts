@@ -3,7 +3,7 @@ import type { App } from './app.ts'
 import { runDue as runBatchDue } from './batch/due.ts'
 import { batchJobs } from './batch/jobs.ts'
 import { openModelFiles } from './batch/models/model-files.ts'
-import { listDueTurns, runTurn, type Turn } from './billing/due.ts'
+import { type DueTurn, listDueTurns, runTurn } from './billing/due.ts'
 import { billingJobs } from './billing/jobs.ts'
 import { rollUpDays } from './billing/summary/roll-up-days.ts'
 import { isMoving } from './installation/clock-move-rows.ts'
@@ -77,9 +77,9 @@ const lookEveryMs = 1_000
  * renewals that takes an hour keeps no lookup, refund, cancellation or notification waiting.
  */
 async function startBillingTurns(app: App, stopping: AbortSignal): Promise<void> {
-  const running = new Map<Turn, Promise<void>>()
+  const running = new Map<DueTurn, Promise<void>>()
   let pausing = new AbortController()
-  const start = (turn: Turn) => {
+  const start = (turn: DueTurn) => {
     const signal = AbortSignal.any([stopping, pausing.signal])
     const ran = runTurn((use) => ({ ...app.billingFor[use], stopping: signal }), turn)
       .catch((error: unknown) => app.log.warn('sweep.failed', { sweep: `billing-${turn}`, error }))
