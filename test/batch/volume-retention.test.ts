@@ -72,7 +72,9 @@ test('without --yes it only tells what would go, and of what', async () => {
     ['volumes', '2025-01'],
     ['volumes', '2025-02'],
   ])
-  expect((await run('--keep', '15m', '--only', 'ranks')).output).toMatch(/no month or year of ranks ends before 2025-03-01/)
+  expect((await run('--keep', '15m', '--only', 'ranks')).output).toMatch(
+    /no month or year of ranks ends before 2025-03-01/,
+  )
   expect((await run('--keep', '15m', '--only', 'models')).code).toBe(2)
   expect([await parts(), await observations()]).toEqual(before)
 })
