@@ -19,9 +19,9 @@ export const sandbox: Command = {
 
 Listens on --port, by default SANDBOX_PORT, and keeps its book in the database. Point the service to it with PROVIDER_BASE_URL. Its
 notifications go to --webhook-url, by default http://HOST:PORT/api/billing/webhook. It listens on this machine only, unless
---host names another address; it then warns, in its log, who may use it from there. It is opened by PROVIDER_SECRET_KEY, if that is set, and by the key in its database, which
-every process of the same database finds by itself. What it
-says is lines of JSON, with --json or without. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.
+--host names another address; it then warns, in its log, who may use it from there. It is opened by PROVIDER_SECRET_KEY, if
+that is set, and by the key in its database, which every process of the same database finds by itself. What it says is lines
+of JSON, with --json or without. --as has it speak another provider's language: ${wires.map(({ name }) => name).join(', ')}.
 
 It also plays the sources of ranks and volumes, over a made-up web and without a database: --as ${sourceWires.map(({ name }) => name).join(', ')}.
 Point the service to one with its variable, such as SERPAPI_BASE_URL; --calls-per-second says what it takes at most. What it

@@ -46,7 +46,8 @@ export type CampaignOptions = {
 
 // A move of the clock does all the work on its way before it answers, and may take this long.
 const clockPatienceMs = 240_000
-// So many sound rounds over all operations come first, so that each of them has been reached before it is harmed.
+// So many sound rounds over all operations come first, so that each of them has been reached before it is harmed; then one
+// round without a good token, so that each that asks for one has refused.
 const soundRounds = 12
 
 /** Sends requests one after another and judges each answer together with what it left in the database. */
@@ -118,16 +119,29 @@ function repeated(times: number, wounds: Readonly<Record<string, Wound>>): (read
 /** The request of a place: the same choices for the same seed, whatever came before. */
 function draftAt(seed: number, k: number, operations: readonly Operation[], scene: Scene): Draft {
   const random = seededRandom(seedOf(seed, k))
-  const inTurn = k < soundRounds * operations.length
-  const operation = inTurn ? operations[k % operations.length]! : drawn(random, operations)
+  const round = Math.floor(k / operations.length)
+  const operation = round <= soundRounds ? operations[k % operations.length]! : drawn(random, operations)
   const draft = soundRequest(operation, random, scene, k)
-  if (inTurn || random.chance(0.2)) return draft
+  if (round < soundRounds) return draft
+  if (round === soundRounds) return woundedBy('no good token', headerWounds, random, draft, scene)
+  if (random.chance(0.2)) return draft
   for (let tries = 0; tries < 50; tries++) {
     const [name, inflict] = random.pick(allWounds)
     if (!inflict(random, draft, scene)) continue
     draft.wound = name
     break
   }
+  return draft
+}
+
+function woundedBy(
+  name: string,
+  wounds: Readonly<Record<string, Wound>>,
+  random: Random,
+  draft: Draft,
+  scene: Scene,
+): Draft {
+  if (wounds[name]!(random, draft, scene)) draft.wound = name
   return draft
 }
 

@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { cleanOne } from '../../src/batch/keywords/clean-keywords.ts'
 import { registerKeywords } from '../../src/batch/keywords/register-keywords.ts'
 import type { RankObservation } from '../../src/batch/ranks/rank.ts'
 import { recordRanks } from '../../src/batch/ranks/record-ranks.ts'
 import { putTracker } from '../../src/batch/tracking/put-tracker.ts'
+import { putTrend } from '../../src/batch/trends/put-trend.ts'
+import type { StoredTrend } from '../../src/batch/trends/trend-rows.ts'
 import { tokenIdOf } from '../../src/platform/access/token.ts'
 import { startWorker } from '../../src/worker.ts'
 import type { Service } from './service.ts'
@@ -222,6 +225,7 @@ async function furnishBatch(service: Service, ask: Asking, workspaces: readonly 
       volume: 1000 * (at + 1),
     })),
   })
+  for (const keyword of keywords) await putTrend(batch, trendOf(cleanOne(keyword, 'keyword').key))
   const worker = startWorker(service.app)
   try {
     // The clock has passed the hours at which some runs start by themselves.
@@ -231,6 +235,21 @@ async function furnishBatch(service: Service, ask: Asking, workspaces: readonly 
     await worker.stop()
   }
   await ask('GET', '/api/batch/models?limit=100')
+}
+
+function trendOf(key: string): StoredTrend {
+  return {
+    key,
+    source: 'naver_datalab',
+    every: 'month',
+    from: '2029-11-01',
+    to: '2029-12-31',
+    values: [
+      { period: '2029-11-01', ratio: 100 },
+      { period: '2029-12-01', ratio: 71.5 },
+    ],
+    askedOn: today,
+  }
 }
 
 /** Ranks of the last days that wander up and down, so that every class has its examples. */
