@@ -112,6 +112,8 @@ const allWounds: readonly (readonly [string, Wound])[] = [
   ...repeated(1, framingWounds),
 ]
 
+const refused = Object.entries(headerWounds).filter(([name]) => name === 'no good token')
+
 function repeated(times: number, wounds: Readonly<Record<string, Wound>>): (readonly [string, Wound])[] {
   return Array.from({ length: times }, () => Object.entries(wounds)).flat()
 }
@@ -123,25 +125,14 @@ function draftAt(seed: number, k: number, operations: readonly Operation[], scen
   const operation = round <= soundRounds ? operations[k % operations.length]! : drawn(random, operations)
   const draft = soundRequest(operation, random, scene, k)
   if (round < soundRounds) return draft
-  if (round === soundRounds) return woundedBy('no good token', headerWounds, random, draft, scene)
-  if (random.chance(0.2)) return draft
+  if (round > soundRounds && random.chance(0.2)) return draft
+  const wounds = round === soundRounds ? refused : allWounds
   for (let tries = 0; tries < 50; tries++) {
-    const [name, inflict] = random.pick(allWounds)
+    const [name, inflict] = random.pick(wounds)
     if (!inflict(random, draft, scene)) continue
     draft.wound = name
     break
   }
-  return draft
-}
-
-function woundedBy(
-  name: string,
-  wounds: Readonly<Record<string, Wound>>,
-  random: Random,
-  draft: Draft,
-  scene: Scene,
-): Draft {
-  if (wounds[name]!(random, draft, scene)) draft.wound = name
   return draft
 }
 

@@ -11,7 +11,7 @@ import { Empty, Waiting } from '../ui/load-parts.tsx'
 import { PageHead } from '../ui/page-parts.tsx'
 import { Sparkline } from '../ui/sparkline.tsx'
 import { type Column, List } from '../ui/table.tsx'
-import { To } from '../ui/value-parts.tsx'
+import { Move, To } from '../ui/value-parts.tsx'
 import { useWorkspace, WorkspaceField } from '../ui/workspace.tsx'
 
 const fetchPage = (workspace_id: string, q: string | undefined) => (cursor: string | undefined) =>
@@ -138,12 +138,7 @@ function Change({ ranks }: { ranks: Rank[] }) {
         0
       </Text>
     )
-  return (
-    <span className="rl-status">
-      <span className="rl-dot" data-tone={moved > 0 ? 'good' : 'bad'} aria-hidden />
-      {moved > 0 ? `▲ ${moved}` : `▼ ${-moved}`}
-    </span>
-  )
+  return <Move up={moved > 0}>{Math.abs(moved)}</Move>
 }
 
 /** A list pasted from anywhere; each line gets its verdict, and one bad line registers nothing. */

@@ -9,7 +9,7 @@ import { useSay } from '../ui/language.tsx'
 import { Empty, Loaded, Waiting } from '../ui/load-parts.tsx'
 import { Card, PageHead } from '../ui/page-parts.tsx'
 import { List, Table } from '../ui/table.tsx'
-import { Status, To, When } from '../ui/value-parts.tsx'
+import { Move, Status, To, When } from '../ui/value-parts.tsx'
 import { useWorkspace, WorkspaceField } from '../ui/workspace.tsx'
 
 /** What moved on a day, what is checked by itself, and how its sources are. */
@@ -122,14 +122,12 @@ function Movements({ workspace }: { workspace: string }) {
 
 function Moved({ row: { change, from, to } }: { row: Movement }) {
   const say = useSay()
-  const isGood = change === 'rose' || change === 'entered'
-  const places = from !== null && to !== null ? ` ${Math.abs(from - to)}` : ''
+  const places = from !== null && to !== null ? `${Math.abs(from - to)} ` : ''
   return (
-    <span className="rl-status">
-      <span className="rl-dot" data-tone={isGood ? 'good' : 'bad'} aria-hidden />
-      {isGood ? '▲' : '▼'}
-      {places} {say(change)}
-    </span>
+    <Move up={change === 'rose' || change === 'entered'}>
+      {places}
+      {say(change)}
+    </Move>
   )
 }
 

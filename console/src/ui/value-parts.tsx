@@ -44,6 +44,16 @@ export function Status({ of }: { of: string }) {
   )
 }
 
+/** A move up or down a list; up is good. */
+export function Move({ up, children }: { up: boolean; children: ReactNode }) {
+  return (
+    <span className="rl-status">
+      <span className="rl-dot" data-tone={up ? 'good' : 'bad'} aria-hidden />
+      {up ? '▲' : '▼'} {children}
+    </span>
+  )
+}
+
 export function Money({ amount, currency }: { amount: number; currency: string }) {
   return <>{useMoney()(amount, currency)}</>
 }
