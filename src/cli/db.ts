@@ -12,7 +12,7 @@ import type { Foundation } from '../foundation.ts'
 import { auditStatement } from '../platform/access/audit-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
 import { grantsFor } from '../platform/database/grants.ts'
-import { countJobs, listDeadJobs } from '../platform/queue/queue.ts'
+import { countJobs, listDeadJobs, queueVitals } from '../platform/queue/queue.ts'
 import { discardDeadJob, reviveDeadJob } from '../platform/queue/queue-schema.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
@@ -99,19 +99,20 @@ meanwhile, and whoever writes batch data waits.`,
 async function status(app: Foundation, asJson: boolean): Promise<number> {
   const { billing, pool } = app
   const queue = await countJobs(billing.db)
+  // Not the rows: a worker that was killed leaves its own behind, and nobody is left to take it away.
+  const { workers } = await queueVitals(billing.db)
   const inbox = await countInbox(billing.db)
   const failures = await listSweepFailures(billing.db, 100)
   const stop = await stopOf(app)
-  const { rows } = await pool.query<{ bytes: bigint; version: string; migrations: number; workers: number }>(
+  const { rows } = await pool.query<{ bytes: bigint; version: string; migrations: number }>(
     `select pg_database_size(current_database()) as bytes, current_setting('server_version') as version,
-       (select count(*)::int from platform.migration) as migrations,
-       (select count(*)::int from platform.worker) as workers`,
+       (select count(*)::int from platform.migration) as migrations`,
   )
   const found = {
     postgres: rows[0]!.version,
     megabytes: Math.round(Number(rows[0]!.bytes) / 1e6),
     migrations: rows[0]!.migrations,
-    workers: rows[0]!.workers,
+    workers,
     now: renderInstant(app.clock(), app.config.timeZone),
     alarms: await countAlarms(billing.db),
     jobs: queue,
@@ -132,7 +133,7 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
   if (asJson) printJson(found)
   else {
     print(
-      `PostgreSQL ${found.postgres}, ${found.megabytes} MB, ${found.migrations} migrations, ${found.workers} workers`,
+      `PostgreSQL ${found.postgres}, ${found.megabytes} MB, ${found.migrations} migrations, ${found.workers} workers alive`,
     )
     print(`Service time  ${found.now}`)
     if (found.distribution) print(`Distribution  ${found.distribution.text}`)

@@ -123,5 +123,33 @@ test.each(['ops/prometheus-rules.yml', 'ops/grafana-dashboard.json'])(
       for (const [, label] of labels!.matchAll(/([a-z_]+)=/g))
         expect([name, [...known.get(name!)!]]).toEqual([name, expect.arrayContaining([label])])
     }
+    for (const { by, name } of groupings(text)) {
+      // `instance` comes from Prometheus itself.
+      const labels = by.filter((label) => label !== 'instance')
+      expect([name, [...known.get(name)!]]).toEqual([name, expect.arrayContaining(labels)])
+    }
   },
 )
+
+test.each(['ops/prometheus-rules.yml', 'ops/grafana-dashboard.json'])(
+  '%s adds up nothing that every process tells of one database',
+  (file) => {
+    const text = readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')
+    const gauges = world.app.metrics.registry
+      .getMetricsAsArray()
+      .filter((metric) => (metric as unknown as { type: string }).type === 'gauge')
+      .map(({ name }) => name)
+    const ofOneProcess = ['rankledger_pool_connections', 'rankledger_provider_calls']
+    const added = [...text.matchAll(/\bsum(?: by \([^)]*\))? ?\((rankledger_[a-z0-9_]+)/g)].map(
+      ([, name]) => name!,
+    )
+    expect(added.filter((name) => gauges.includes(name) && !ofOneProcess.includes(name))).toEqual([])
+  },
+)
+
+/** Which labels each number is grouped by: `sum by (le, call) (rate(name…`. */
+function groupings(text: string): { by: string[]; name: string }[] {
+  return [...text.matchAll(/\bby \(([^)]*)\) ?\((?:[a-z_]+\()*(rankledger_[a-z0-9_]+)/g)].map(
+    ([, by, name]) => ({ by: by!.split(',').map((label) => label.trim()), name: name! }),
+  )
+}

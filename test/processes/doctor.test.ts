@@ -80,6 +80,17 @@ test('a schema that is not this release’s and stopped charging are faults, and
   ])
 })
 
+test('status counts the workers that live, not those that were killed', async () => {
+  const status = async () => runCommand(db, ['status'], world.environment)
+  await world.query(
+    "insert into platform.worker (id, lock_key, beat_at) values ('killed', 1, now() - interval '1 minute')",
+  )
+  expect((await status()).output).toMatch(/, 0 workers alive$/m)
+  await world.query("insert into platform.worker (id, lock_key) values ('lives', 2)")
+  expect((await status()).output).toMatch(/, 1 workers alive$/m)
+  await world.query('delete from platform.worker')
+})
+
 test('dead jobs are discarded, unknown charges and waiting webhooks listed', async () => {
   await world.query("select graphile_worker.add_job('gone', '{}'::json)")
   const [job] = await world.query<{ id: bigint }>(
