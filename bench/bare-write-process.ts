@@ -3,9 +3,12 @@ import fastify from 'fastify'
 import pg from 'pg'
 import type { Rank } from '../src/batch/ranks/rank.ts'
 import { mergeRanks } from '../src/batch/ranks/rank-rows.ts'
+import type { BatchTables } from '../src/batch/tables.ts'
+import { openDb } from '../src/platform/database/db.ts'
 
 /** The floor of a write: bare Fastify handlers doing one set-based statement. No token, no limit, no check, no log. */
 const pool = new pg.Pool({ connectionString: process.env['DATABASE_URL'], max: 20 })
+const db = openDb<BatchTables>(pool)
 const http = fastify({ bodyLimit: 2 * 1024 * 1024 })
 
 http.post('/keywords', async (request) => {
@@ -46,7 +49,7 @@ http.post('/ranks', async (request) => {
       checkedAt: now,
     }),
   )
-  return { success: true, data: await mergeRanks(pool, workspace_id, ranks, now) }
+  return { success: true, data: await mergeRanks(db, workspace_id, ranks, now) }
 })
 
 await http.listen({ host: '127.0.0.1', port: 0 })

@@ -11,11 +11,7 @@ export type BatchTx = Tx<BatchTables>
 /** What batch's use-cases may reach. */
 export type BatchApp = {
   readonly db: BatchDb
-  /**
-   * The same pool, for what the query builder does not do: COPY and what an import sends on the same connection, cursors and
-   * tables of months, statements that use one long list twice or must be planned with their values, and the lookup of volumes,
-   * the most frequent read, whose statement is not to be built anew each time.
-   */
+  /** The pool under `db`, for what `db` does not do: an import's COPY, and a statement that must not be prepared. */
   readonly pool: pg.Pool
   /** The same of a replica that may lag, for `reading`; absent: there is none. */
   readonly replica?: { readonly db: BatchDb; readonly pool: pg.Pool }

@@ -7,7 +7,7 @@ import { requeueAbandonedRuns } from './scheduling/trigger-run.ts'
 /** Does all that is due at or before now, and counts it by kind. The work itself is done by jobs. */
 export async function runDue(app: BatchApp): Promise<Record<string, number>> {
   const ahead = monthsAhead(app.clock())
-  for (const history of ['rank', 'volume_observation'] as const) await ensureMonths(app.pool, history, ahead)
+  for (const history of ['rank', 'volume_observation'] as const) await ensureMonths(app.db, history, ahead)
   const { queued, skipped } = await startScheduledRuns(app)
   return { runs_queued: queued, runs_skipped: skipped, runs_requeued: await requeueAbandonedRuns(app) }
 }

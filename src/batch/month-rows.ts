@@ -1,34 +1,32 @@
+import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Day } from '../platform/time.ts'
+import type { BatchDb } from './app.ts'
 
 /** A table that stands in one part per month. */
 export type MonthlyHistory = 'rank' | 'volume_observation'
 
 // Asking costs a round trip, so each process asks once for each month.
-const madeMonths = new WeakMap<pg.Pool, Set<string>>()
+const madeMonths = new WeakMap<BatchDb, Set<string>>()
 
 /** The months that this process has not yet seen to. */
-export function unmadeMonths(
-  pool: pg.Pool,
-  history: MonthlyHistory,
-  months: ReadonlySet<string>,
-): Set<string> {
-  const made = madeMonths.get(pool)
+export function unmadeMonths(db: BatchDb, history: MonthlyHistory, months: ReadonlySet<string>): Set<string> {
+  const made = madeMonths.get(db)
   return new Set([...months].filter((month) => !made?.has(nameOf(history, month))))
 }
 
 /** Sees to it that there is a place for each month. */
 export async function ensureMonths(
-  pool: pg.Pool,
+  db: BatchDb,
   history: MonthlyHistory,
   months: Iterable<string>,
 ): Promise<void> {
-  const made = madeMonths.get(pool) ?? new Set()
-  madeMonths.set(pool, made)
+  const made = madeMonths.get(db) ?? new Set()
+  madeMonths.set(db, made)
   for (const month of months) {
     const name = nameOf(history, month)
     if (made.has(name)) continue
-    await pool.query('select batch.ensure_month($1, $2::date)', [history, `${month}-01`])
+    await sql`select batch.ensure_month(${history}, ${`${month}-01`}::date)`.execute(db)
     made.add(name)
   }
 }
@@ -38,7 +36,7 @@ export async function ensureMonths(
  * then they are made once more. Work inside a transaction leaves it usable when it fails.
  */
 export async function withMonths<T>(
-  pool: pg.Pool,
+  db: BatchDb,
   make: () => Promise<void>,
   work: () => Promise<T>,
 ): Promise<T> {
@@ -47,7 +45,7 @@ export async function withMonths<T>(
     return await work()
   } catch (error) {
     if (!isMonthMissing(error)) throw error
-    madeMonths.delete(pool)
+    madeMonths.delete(db)
     await make()
     return work()
   }
@@ -55,12 +53,12 @@ export async function withMonths<T>(
 
 /** Does work of a transaction in the same way: its failure leaves the transaction as it was. */
 export function withMonthsInside<T>(
-  pool: pg.Pool,
+  db: BatchDb,
   client: pg.PoolClient,
   make: () => Promise<void>,
   work: () => Promise<T>,
 ): Promise<T> {
-  return withMonths(pool, make, async () => {
+  return withMonths(db, make, async () => {
     await client.query('savepoint storing')
     try {
       return await work()

@@ -95,7 +95,8 @@ test.each([[[]], [['--keep', '0m']], [['--keep', '25']], [['--keep', '25m', 'now
 test('a month is archived, dropped, and comes back row for row, also after a run that died on the way', async () => {
   const before = await history()
   // An earlier run died after it had taken the oldest month out.
-  await detachMonth(world.app.pool, { history: 'rank', table: 'rank_2023', to: '2024-01-01' }, 1_000)
+  const oldest = { history: 'rank', table: 'rank_2023', to: '2024-01-01' } as const
+  await world.app.batch.db.transaction().execute((tx) => detachMonth(tx, oldest, 1_000))
   const dropped = await run('--keep', '15m', '--archive', folder, '--yes', '--json')
   expect(dropped.code).toBe(0)
   expect(

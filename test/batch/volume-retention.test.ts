@@ -190,11 +190,12 @@ test('in another database the archive makes the monthly volumes too', async () =
 test('a month that a run left behind half gone is brought to an end', async () => {
   await record([{ ...told('reported', '2025-01-03', 'month'), volume: 5 }])
   await aggregateVolumes(world.app.batch)
-  await detachMonth(
-    world.app.pool,
-    { history: 'volume_observation', table: 'volume_observation_2025_01', to: '2025-02-01' },
-    1_000,
-  )
+  const month = {
+    history: 'volume_observation',
+    table: 'volume_observation_2025_01',
+    to: '2025-02-01',
+  } as const
+  await world.app.batch.db.transaction().execute((tx) => detachMonth(tx, month, 1_000))
   const plan = JSON.parse((await run('--keep', '15m', '--json')).output)
   expect(plan.leaving).toMatchObject([{ of: 'volumes', table: 'volume_observation_2025_01_leaving' }])
   expect((await run('--keep', '15m', '--yes')).output).toMatch(/Dropped volumes of 2025-01/)

@@ -116,7 +116,7 @@ test('a page of movements reads about a page, the first and the last, and counts
   const after = { keywordId: String(ends[0].id), engine: 'naver', device: 'mobile', location: 'KR' }
   const ear = listenTo(pool)
   for (const place of [undefined, after]) {
-    const { movements, shares } = await lookUpMovements(pool, 'ws_moving', '2030-01-14', {
+    const { movements, shares } = await lookUpMovements(service.app.batch, 'ws_moving', '2030-01-14', {
       after: place,
       limit: 101,
       mayRecall: true,

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
 import type { BatchDb } from '../app.ts'
+import { send } from '../statement.ts'
 import type { Keyword } from './keyword.ts'
 
 /**
@@ -9,17 +10,15 @@ import type { Keyword } from './keyword.ts'
  *
  * One insert does both, and nothing is locked before it: Citus cannot carry a locking select from one part of a statement
  * to the next, and then reads what it wrote itself as broken text (22021).
- *
- * On the pool, because the keys stand in two places of it and are sent once: a template would send them twice.
  */
 export async function insertKeywords(
-  pool: pg.Pool,
+  db: BatchDb,
   workspaceId: string,
   keywords: readonly Keyword[],
   now: Date,
 ): Promise<string[]> {
   const sorted = [...keywords].sort((a, b) => (a.key < b.key ? -1 : 1))
-  const { rows } = await pool.query<{ keys: string[] | null }>({
+  const [registered] = await send<{ keys: string[] | null }>(db, {
     name: 'insert-keywords',
     text: `
       -- Most of what is sent is known already and takes no further part.
@@ -42,17 +41,17 @@ export async function insertKeywords(
       select json_agg(key) as keys from registered`,
     values: [workspaceId, sorted.map(({ key }) => key), sorted.map(({ display }) => display), now],
   })
-  return rows[0]!.keys ?? []
+  return registered!.keys ?? []
 }
 
 /** Takes keywords out of the workspace; says how many were in it. Their rows stay, for their history hangs on them. */
 export async function markRemoved(
-  pool: pg.Pool,
+  db: BatchDb,
   workspaceId: string,
   keys: readonly string[],
   now: Date,
 ): Promise<number> {
-  const { rows } = await pool.query<{ removed: number }>({
+  const [counted] = await send<{ removed: number }>(db, {
     name: 'remove-keywords',
     text: `
       with present as materialized (
@@ -70,7 +69,7 @@ export async function markRemoved(
       select count(*)::int as removed from removed`,
     values: [workspaceId, keys, now],
   })
-  return rows[0]!.removed
+  return counted!.removed
 }
 
 export type RegisteredKeyword = { id: bigint; display: string; createdAt: Date }
@@ -123,13 +122,13 @@ export async function findEndOfReach(
   return rows[0]?.id
 }
 
-/** The ids of those keys that are registered. */
+/** The ids of those keys that are registered; an import asks on its own connection. */
 export async function findKeywordIds(
-  db: pg.Pool | pg.PoolClient,
+  db: BatchDb | pg.PoolClient,
   workspaceId: string,
   keys: readonly string[],
 ): Promise<Map<string, bigint>> {
-  const { rows } = await db.query<{ key: string; id: bigint }>({
+  const rows = await send<{ key: string; id: bigint }>(db, {
     name: 'find-keyword-ids',
     text: 'select key, id from batch.keyword where workspace_id = $1 and removed_at is null and key = any ($2)',
     values: [workspaceId, keys],

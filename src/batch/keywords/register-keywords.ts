@@ -18,7 +18,7 @@ export async function registerKeywords(
   const keywords = cleanAll(raw)
   // Of several spellings the first one is kept.
   const distinct = [...new Map(keywords.toReversed().map((keyword) => [keyword.key, keyword])).values()]
-  const fresh = new Set(await insertKeywords(app.pool, workspaceId, distinct, app.clock()))
+  const fresh = new Set(await insertKeywords(app.db, workspaceId, distinct, app.clock()))
   const registered = fresh.size
   // The first entry of a key is the one that registered it.
   const verdicts = keywords.map(({ key }) => (fresh.delete(key) ? 'registered' : 'skipped'))

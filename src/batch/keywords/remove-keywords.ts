@@ -11,6 +11,6 @@ export async function removeKeywords(
   raw: readonly unknown[],
 ): Promise<Removed> {
   const keys = [...new Set(cleanAll(raw).map(({ key }) => key))]
-  const removed = await markRemoved(app.pool, workspaceId, keys, app.clock())
+  const removed = await markRemoved(app.db, workspaceId, keys, app.clock())
   return { removed, not_found: raw.length - removed }
 }

@@ -1,5 +1,4 @@
 import { sql } from 'kysely'
-import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
 import type { BatchDb } from '../app.ts'
 
@@ -60,19 +59,18 @@ function isBetter(a: BestRank, b: BestRank): boolean {
   return placeOfA < placeOfB || (placeOfA === placeOfB && a.day < b.day)
 }
 
-/** Keeps the best places of a month that is about to go. Its table is named in quotes; doing it twice changes nothing. */
-export async function keepBestRanks(client: pg.Pool | pg.PoolClient, table: string): Promise<void> {
-  await client.query(
-    `insert into batch.dropped_best_rank as b
+/** Keeps the best places of a month that is about to go. Doing it twice changes nothing. */
+export async function keepBestRanks(db: BatchDb, table: string): Promise<void> {
+  await sql`
+     insert into batch.dropped_best_rank as b
        (workspace_id, keyword_id, engine, device, location, position, mean_position, day)
      select distinct on (workspace_id, keyword_id, engine, device, location)
             workspace_id, keyword_id, engine, device, location, position, mean_position, day
-     from batch.${table}
+     from batch.${sql.id(table)}
      where status = 'ranked'
-     order by workspace_id, keyword_id, engine, device, location, ${place}, day
+     order by workspace_id, keyword_id, engine, device, location, ${sql.raw(place)}, day
      on conflict (workspace_id, keyword_id, engine, device, location) do update
        set position = excluded.position, mean_position = excluded.mean_position, day = excluded.day
        where (coalesce(excluded.mean_position, excluded.position), excluded.day)
-           < (coalesce(b.mean_position, b.position), b.day)`,
-  )
+           < (coalesce(b.mean_position, b.position), b.day)`.execute(db)
 }

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import type { BatchApp } from '../app.ts'
+import type { BatchApp, BatchDb } from '../app.ts'
 import { copyIn, copyText } from '../copy-in.ts'
 import {
   type ImportRecord,
@@ -64,7 +64,7 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
 
     async store(client, { copy, read }, now) {
       if (isNews && copy) {
-        isNews = await tryCopyRanks(app.pool, client, copy.months, copy.rows)
+        isNews = await tryCopyRanks(app.db, client, copy.months, copy.rows)
         if (isNews) {
           return { inserted: copy.ranks, updated: 0, unchanged: copy.reported - copy.ranks, rejections: [] }
         }
@@ -74,9 +74,9 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
       const known = settled.filter(({ key }) => ids.known.has(key))
       const months = monthsOf(known)
       const { inserted, updated, unknown } =
-        isNews && (await tryCopyRanks(app.pool, client, months, copyRows(workspaceId, known, ids.known)))
+        isNews && (await tryCopyRanks(app.db, client, months, copyRows(workspaceId, known, ids.known)))
           ? { inserted: known.length, updated: 0, unknown: [] }
-          : await inMonths(app.pool, client, months, () => mergeRanks(client, workspaceId, known, now))
+          : await inMonths(app.db, client, months, () => mergeRanks(client, workspaceId, known, now))
       isNews = inserted === known.length
 
       // A keyword may be removed after it was looked up.
@@ -114,7 +114,7 @@ function readRanks(given: readonly ImportRecord[], now: Date): ReadRanks {
 
 /** Copies ranks in, unless one of them is there already: then nothing is written and the answer is false. */
 async function tryCopyRanks(
-  pool: pg.Pool,
+  db: BatchDb,
   client: pg.PoolClient,
   months: ReadonlySet<string>,
   rows: Buffer,
@@ -128,7 +128,7 @@ async function tryCopyRanks(
       rows,
     )
   try {
-    await inMonths(pool, client, months, copy)
+    await inMonths(db, client, months, copy)
     return true
   } catch (error) {
     if (!isDuplicate(error)) throw error
@@ -137,12 +137,12 @@ async function tryCopyRanks(
 }
 
 function inMonths<T>(
-  pool: pg.Pool,
+  db: BatchDb,
   client: pg.PoolClient,
   months: ReadonlySet<string>,
   work: () => Promise<T>,
 ): Promise<T> {
-  return withMonthsInside(pool, client, () => ensureMonths(pool, 'rank', months), work)
+  return withMonthsInside(db, client, () => ensureMonths(db, 'rank', months), work)
 }
 
 /** Whether a row was there already. From a node of Citus the copy brings the words, but not the code. */

@@ -1,5 +1,5 @@
-import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
+import type { BatchApp, BatchDb } from '../app.ts'
 import {
   countShares,
   listMovements,
@@ -17,15 +17,15 @@ const mostFailed = 0.3
  * see the last write has the day counted anew.
  */
 export async function lookUpMovements(
-  pool: pg.Pool,
+  { db, pool }: Pick<BatchApp, 'db' | 'pool'>,
   workspaceId: string,
   day: Day,
   { mayRecall, ...page }: { after: MovementPlace | undefined; limit: number; mayRecall: boolean },
 ): Promise<{ movements: Movement[]; shares: RankShares[] }> {
   const name = `${workspaceId} ${day}`
-  const recalled = page.after && mayRecall ? recall(pool, name) : undefined
-  const shares = recalled ?? (await countShares(pool, workspaceId, day))
-  if (!recalled) remember(pool, name, shares)
+  const recalled = page.after && mayRecall ? recall(db, name) : undefined
+  const shares = recalled ?? (await countShares(db, workspaceId, day))
+  if (!recalled) remember(db, name, shares)
   const sound = shares.filter(({ keywords, failed, broken }) => broken <= mostFailed * (keywords + failed))
   return { movements: await listMovements(pool, workspaceId, day, sound, page), shares }
 }
@@ -35,16 +35,16 @@ type Counted = { readonly shares: RankShares[]; readonly at: number }
 // Long enough for whoever turns the pages, also where other processes answer some of them.
 const rememberedMs = 60_000
 const mostRemembered = 1_000
-const counted = new WeakMap<pg.Pool, Map<string, Counted>>()
+const counted = new WeakMap<BatchDb, Map<string, Counted>>()
 
-function recall(pool: pg.Pool, name: string): RankShares[] | undefined {
-  const found = counted.get(pool)?.get(name)
+function recall(db: BatchDb, name: string): RankShares[] | undefined {
+  const found = counted.get(db)?.get(name)
   return found && performance.now() - found.at < rememberedMs ? found.shares : undefined
 }
 
-function remember(pool: pg.Pool, name: string, shares: RankShares[]): void {
-  const all = counted.get(pool) ?? new Map<string, Counted>()
-  counted.set(pool, all)
+function remember(db: BatchDb, name: string, shares: RankShares[]): void {
+  const all = counted.get(db) ?? new Map<string, Counted>()
+  counted.set(db, all)
   // The one counted longest ago stands first.
   all.delete(name)
   all.set(name, { shares, at: performance.now() })

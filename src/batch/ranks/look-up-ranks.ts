@@ -34,7 +34,7 @@ export async function lookUpRanks(
   const after = placeOf(query)
   const limit = limitOf(query)
 
-  const keywordId = (await findKeywordIds(app.pool, workspaceId, [key])).get(key)
+  const keywordId = (await findKeywordIds(app.db, workspaceId, [key])).get(key)
   if (keywordId === undefined) throw refuse('keyword_not_found')
 
   const [rows, best] = await Promise.all([

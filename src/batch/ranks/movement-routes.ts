@@ -74,9 +74,8 @@ export function movementRoutes(http: Http, app: BatchApp): void {
       }
       const limit = limitOf(request.query)
       const after = placeOf(request.query)
-      const { pool } = reading(app, request)
       const page = { after, limit: limit + 1, mayRecall: !namesWrite(request) }
-      const { movements, shares } = await lookUpMovements(pool, workspaceId, day, page)
+      const { movements, shares } = await lookUpMovements(reading(app, request), workspaceId, day, page)
       const { items, nextCursor } = pageOf(movements, limit, (row) => [
         String(row.keywordId),
         row.engine,

@@ -1,5 +1,7 @@
+import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
+import type { BatchDb } from '../app.ts'
 
 /** How far a keyword's place moved since it was last seen to. */
 export type Movement = {
@@ -22,7 +24,8 @@ const farthestBackDays = 31
 
 /**
  * What moved on a day in these series, compared with the last good check before. Failed checks tell nothing, and a place
- * below what the other check read is not compared. It reads as many keywords as the page needs, in their order.
+ * below what the other check read is not compared. It reads as many keywords as the page needs, in their order: planned
+ * with its values, hence on the pool, for `db` prepares it, and not knowing the limit the planner would sort the whole day.
  */
 export async function listMovements(
   pool: pg.Pool,
@@ -32,7 +35,6 @@ export async function listMovements(
   { after, limit }: { after: MovementPlace | undefined; limit: number },
 ): Promise<Movement[]> {
   const { rows } = await pool.query<Movement>({
-    // Without a name it is planned with its values: not knowing the limit, the planner would sort the whole day.
     text: `
       select r.keyword_id as "keywordId", k.display as keyword, r.engine, r.device, r.location,
              p.position as "from", r.position as "to", ($2::date - p.day)::int as days,
@@ -88,18 +90,14 @@ export type RankShares = Series & {
 }
 
 /** Counts all of a workspace's day, by series: as dear as the day is large. */
-export async function countShares(pool: pg.Pool, workspaceId: string, day: Day): Promise<RankShares[]> {
-  const { rows } = await pool.query<RankShares>({
-    name: 'count-rank-shares',
-    text: `
+export async function countShares(db: BatchDb, workspaceId: string, day: Day): Promise<RankShares[]> {
+  const { rows } = await sql<RankShares>`
       select engine, device, location, count(*) filter (where status <> 'failed')::int as keywords,
              count(*) filter (where status = 'failed')::int as failed,
              count(*) filter (where status = 'failed' and reason is distinct from 'not_shown')::int as broken,
              count(*) filter (where position <= 3)::int as top3, count(*) filter (where position <= 10)::int as top10,
              count(*) filter (where position <= 100)::int as top100
-      from batch.rank where workspace_id = $1 and day = $2
-      group by engine, device, location order by engine, device, location`,
-    values: [workspaceId, day],
-  })
+      from batch.rank where workspace_id = ${workspaceId} and day = ${day}
+      group by engine, device, location order by engine, device, location`.execute(db)
   return rows
 }

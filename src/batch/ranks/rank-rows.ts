@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
 import type { BatchDb } from '../app.ts'
+import { send } from '../statement.ts'
 import type { Rank, RankStatus } from './rank.ts'
 
 export type MergedRanks = {
@@ -27,16 +28,17 @@ end`
  * new in it is left alone, so that a repeated request changes nothing.
  */
 export async function mergeRanks(
-  db: pg.Pool | pg.PoolClient,
+  db: BatchDb | pg.PoolClient,
   workspaceId: string,
   ranks: readonly Rank[],
   now: Date,
 ): Promise<MergedRanks> {
-  const { rows } = await db.query<MergedRanks>({
+  const [merged] = await send<MergedRanks>(db, {
     name: 'merge-ranks',
     text: `
       with given as materialized (
-        select g.*, k.id as keyword_id
+        select g.key, g.day, g.engine, g.device, g.location, g.status, g.position, g.searched_depth, g.url, g.checked_at,
+               g.reason, g.mean_position, g.n, k.id as keyword_id
         from unnest($2::text[], $3::date[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
                     $9::smallint[], $10::text[], $11::timestamptz[], $13::text[], $14::real[])
           with ordinality
@@ -81,7 +83,7 @@ export async function mergeRanks(
       ranks.map(({ meanPosition }) => meanPosition),
     ],
   })
-  return rows[0]!
+  return merged!
 }
 
 export type StoredRank = {

@@ -1,5 +1,3 @@
-import { CompiledQuery } from 'kysely'
-import type pg from 'pg'
 import { invariant } from '../../platform/invariant.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
@@ -28,7 +26,7 @@ export async function recordRanks(
   const { ranks, rejections } = readAll(observations, now)
   const settled = dedupe([...ranks.keys()])
   const { inserted, updated, unknown } = await withMonths(
-    app.pool,
+    app.db,
     () => makeMonths(app, workspaceId, settled),
     () => storeRanks(app, workspaceId, settled, now),
   )
@@ -65,12 +63,12 @@ async function storeRanks(
   now: Date,
 ): Promise<MergedRanks> {
   const [first = [], ...more] = portionsOf(ranks)
-  if (more.length === 0) return mergeRanks(app.pool, workspaceId, first, now)
+  if (more.length === 0) return mergeRanks(app.db, workspaceId, first, now)
   return app.db.transaction().execute(async (tx) => {
     const merged = { inserted: 0, updated: 0, unknown: [] as number[] }
     let before = 0
     for (const portion of [first, ...more]) {
-      const { inserted, updated, unknown } = await mergeRanks(clientOf(tx), workspaceId, portion, now)
+      const { inserted, updated, unknown } = await mergeRanks(tx, workspaceId, portion, now)
       merged.inserted += inserted
       merged.updated += updated
       for (const at of unknown) merged.unknown.push(before + at)
@@ -112,24 +110,17 @@ export async function mergeObservations(
   for (const workspaceId of [...workspaces.keys()].sort()) {
     const { ranks, rejections } = readAll(workspaces.get(workspaceId)!, now)
     invariant(rejections.length === 0, `our own observations make sense, not ${rejections[0]?.code}`)
-    await mergeRanks(clientOf(tx), workspaceId, dedupe([...ranks.keys()]), now)
+    await mergeRanks(tx, workspaceId, dedupe([...ranks.keys()]), now)
   }
-}
-
-/** The transaction as the statements of this slice take it. */
-function clientOf(tx: BatchTx): pg.PoolClient {
-  const query = ({ text, values }: { text: string; values: unknown[] }) =>
-    tx.executeQuery(CompiledQuery.raw(text, values))
-  return { query } as unknown as pg.PoolClient
 }
 
 /** Makes the months that will be written to. A day that only unknown keywords name makes nothing. */
 async function makeMonths(app: BatchApp, workspaceId: string, ranks: readonly Rank[]): Promise<void> {
-  const unmade = unmadeMonths(app.pool, 'rank', monthsOf(ranks))
+  const unmade = unmadeMonths(app.db, 'rank', monthsOf(ranks))
   if (unmade.size === 0) return
   const waiting = ranks.filter(({ day }) => unmade.has(monthOf(day)))
-  const known = await findKeywordIds(app.pool, workspaceId, [...new Set(waiting.map(({ key }) => key))])
-  await ensureMonths(app.pool, 'rank', monthsOf(waiting.filter(({ key }) => known.has(key))))
+  const known = await findKeywordIds(app.db, workspaceId, [...new Set(waiting.map(({ key }) => key))])
+  await ensureMonths(app.db, 'rank', monthsOf(waiting.filter(({ key }) => known.has(key))))
 }
 
 /** The observations that make sense, each with its place in the request, and what is wrong with the others. */

@@ -8,8 +8,9 @@ import {
   type SchemaElement,
 } from 'hyparquet'
 import { fileWriter, parquetWriteRows } from 'hyparquet-writer'
-import type pg from 'pg'
-import { periodOf, quoted } from './month-rows.ts'
+import { type RawBuilder, sql } from 'kysely'
+import type { BatchDb } from '../app.ts'
+import { countRows, periodOf } from './month-rows.ts'
 
 export type ColumnKind = Pick<SchemaElement, 'type' | 'converted_type' | 'repetition_type'>
 
@@ -23,12 +24,12 @@ export type ArchiveForm<Row> = {
   /** What the rows are. It begins the file's name and is written into it. */
   readonly name: 'ranks' | 'volumes'
   readonly columns: Readonly<Record<keyof Row & string, ColumnKind>>
-  /** Selects all rows of a month, whose table is named in quotes, in an order of their own. */
-  readonly select: (table: string) => string
+  /** Selects all rows of a month's table, in an order of their own. */
+  readonly select: (table: string) => RawBuilder<Row>
 }
 
 // Written into the file, so that a reader knows what it is before it looks at a row.
-const markOf = ({ name }: ArchiveForm<never>) => ({ key: 'rankledger', value: `${name} 1` })
+const markOf = ({ name }: { readonly name: string }) => ({ key: 'rankledger', value: `${name} 1` })
 
 const rowsInGroup = 20_000
 const rowsInFetch = 2_000
@@ -38,7 +39,7 @@ const rowsInFetch = 2_000
  * only when it is whole and on the disk.
  */
 export async function archiveMonth<Row extends object>(
-  pool: pg.Pool,
+  db: BatchDb,
   form: ArchiveForm<Row>,
   table: string,
   folder: string,
@@ -47,58 +48,55 @@ export async function archiveMonth<Row extends object>(
   const path = await freePath(folder, `${form.name}-${periodOf(table)}`)
   const partial = `${path}.partial`
   const names = Object.keys(form.columns) as (keyof Row & string)[]
-  const client = await pool.connect()
-  let written = 0
-  try {
-    await client.query('begin')
-    await client.query(`declare leaving no scroll cursor for ${form.select(`batch.${quoted(table)}`)}`)
-    const rows = async function* () {
-      for (;;) {
-        const fetched = await client.query<Row>(`fetch ${rowsInFetch} from leaving`)
-        if (fetched.rows.length === 0) return
-        yield* fetched.rows
-        written += fetched.rows.length
-        onProgress(written)
+  const rows = await db
+    .transaction()
+    .setAccessMode('read only')
+    .execute(async (tx) => {
+      let written = 0
+      await sql`declare leaving no scroll cursor for ${form.select(table)}`.execute(tx)
+      const fetchAll = async function* () {
+        for (;;) {
+          const fetched = await sql<Row>`fetch ${sql.lit(rowsInFetch)} from leaving`.execute(tx)
+          if (fetched.rows.length === 0) return
+          yield* fetched.rows
+          written += fetched.rows.length
+          onProgress(written)
+        }
       }
-    }
-    await parquetWriteRows({
-      writer: fileWriter(partial),
-      rows: rows() as AsyncIterable<Record<string, unknown>>,
-      columns: names.map((name) => ({ name })),
-      schema: [
-        { name: 'root', num_children: names.length },
-        ...names.map((name) => ({ name, ...form.columns[name] })),
-      ],
-      rowGroupSize: rowsInGroup,
-      kvMetadata: [markOf(form)],
+      await parquetWriteRows({
+        writer: fileWriter(partial),
+        rows: fetchAll() as AsyncIterable<Record<string, unknown>>,
+        columns: names.map((name) => ({ name })),
+        schema: [
+          { name: 'root', num_children: names.length },
+          ...names.map((name) => ({ name, ...form.columns[name] })),
+        ],
+        rowGroupSize: rowsInGroup,
+        kvMetadata: [markOf(form)],
+      })
+      return written
     })
-    await client.query('commit')
-    client.release()
-  } catch (error) {
-    client.release(true)
-    throw error
-  }
-  await requireWhole(pool, form, table, partial)
+  await requireWhole(db, form, table, partial)
   await sync(partial)
   await rename(partial, path)
   await sync(folder)
-  return { path, rows: written }
+  return { path, rows }
 }
 
 /** What is in the file is read back and counted against the table before anything is dropped. */
 async function requireWhole<Row>(
-  pool: pg.Pool,
+  db: BatchDb,
   form: ArchiveForm<Row>,
   table: string,
   path: string,
 ): Promise<void> {
-  const { rows } = await pool.query<{ n: number }>(`select count(*)::float8 as n from batch.${quoted(table)}`)
+  const stored = await countRows(db, table)
   const archive = await openArchive(form, path)
   let read = 0
   for await (const group of archive.groups()) read += group.length
-  if (read !== rows[0]!.n) {
+  if (read !== stored) {
     throw new Error(
-      `The archive of ${table} holds ${read} of ${rows[0]!.n} rows, so the table stays; look for rows without a keyword.`,
+      `The archive of ${table} holds ${read} of ${stored} rows, so the table stays; look for rows without a keyword.`,
     )
   }
 }

@@ -1,14 +1,13 @@
-import type pg from 'pg'
+import type { BatchDb } from '../app.ts'
 import { type MergedRanks, supersedes } from '../ranks/rank-rows.ts'
+import { send } from '../statement.ts'
 import type { ArchivedRank } from './rank-archive.ts'
 
 /** Stores ranks of an archive by the same rule, also those of keywords that were removed since. */
-export async function mergeArchivedRanks(
-  pool: pg.Pool,
-  ranks: readonly ArchivedRank[],
-): Promise<MergedRanks> {
-  const { rows } = await pool.query<MergedRanks>(
-    `with given as materialized (
+export async function mergeArchivedRanks(db: BatchDb, ranks: readonly ArchivedRank[]): Promise<MergedRanks> {
+  const [merged] = await send<MergedRanks>(db, {
+    name: 'merge-archived-ranks',
+    text: `with given as materialized (
        select g.*, k.id as keyword_id
        from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
                    $9::smallint[], $10::text[], $11::bigint[], $12::smallint[], $13::text[], $14::real[])
@@ -48,9 +47,9 @@ export async function mergeArchivedRanks(
      select (select count(*) from merged)::int - updated.n as inserted, updated.n as updated,
             array(select n::int - 1 from given where keyword_id is null order by n) as unknown
      from updated`,
-    archivedColumns.map((name) => ranks.map((rank) => rank[name])),
-  )
-  return rows[0]!
+    values: archivedColumns.map((name) => ranks.map((rank) => rank[name])),
+  })
+  return merged!
 }
 
 const archivedColumns = [

@@ -1,5 +1,6 @@
-import type pg from 'pg'
 import { addDays } from '../../platform/time.ts'
+import type { BatchDb } from '../app.ts'
+import { send } from '../statement.ts'
 import { monthsTouchedBy } from '../volumes/monthly-volume.ts'
 import type { ArchivedVolume } from './volume-archive.ts'
 
@@ -8,14 +9,15 @@ import type { ArchivedVolume } from './volume-archive.ts'
  * something touch.
  */
 export async function mergeArchivedVolumes(
-  pool: pg.Pool,
+  db: BatchDb,
   volumes: readonly ArchivedVolume[],
 ): Promise<{ inserted: number; updated: number }> {
   const touched = volumes.flatMap(({ kind, day }, at) =>
     monthsTouchedBy({ kind, day: addDays('1970-01-01', day) }).map((month) => ({ at, month })),
   )
-  const { rows } = await pool.query<{ inserted: number; updated: number }>(
-    `with given as materialized (
+  const [merged] = await send<{ inserted: number; updated: number }>(db, {
+    name: 'merge-archived-volumes',
+    text: `with given as materialized (
        select g.key, g.source, date '1970-01-01' + g.days as day, g.kind, g.volume, g.volume_max, g.pc, g.mobile, g.revision, g.n
        from unnest($1::text[], $2::text[], $3::int[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
                    $9::int[])
@@ -48,13 +50,13 @@ export async function mergeArchivedVolumes(
        select count(*)::int as n from merged join given using (key, source, day, kind) join present using (n)
      )
      select (select count(*) from merged)::int - updated.n as inserted, updated.n as updated from updated`,
-    [
+    values: [
       ...columns.map((name) => volumes.map((volume) => volume[name])),
       touched.map(({ at }) => at),
       touched.map(({ month }) => `${month}-01`),
     ],
-  )
-  return rows[0]!
+  })
+  return merged!
 }
 
 const columns = [

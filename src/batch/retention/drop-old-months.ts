@@ -13,7 +13,6 @@ import {
   listMonthsBefore,
   type MonthTable,
   periodOf,
-  quoted,
 } from './month-rows.ts'
 import { rankArchive } from './rank-archive.ts'
 import { volumeArchive } from './volume-archive.ts'
@@ -29,8 +28,8 @@ export async function findOldMonths(
   histories: readonly MonthlyHistory[],
   before: string,
 ): Promise<OldMonths> {
-  const months = await listMonthsBefore(app.pool, histories, before)
-  return { months, leaving: await listLeaving(app.pool, histories) }
+  const months = await listMonthsBefore(app.db, histories, before)
+  return { months, leaving: await listLeaving(app.db, histories) }
 }
 
 export type DroppedMonth = {
@@ -66,9 +65,9 @@ export async function dropOldMonths(
       folder === null
         ? null
         : history === 'rank'
-          ? await archiveMonth(app.pool, rankArchive, table, folder, onRows)
-          : await archiveMonth(app.pool, volumeArchive, table, folder, onRows)
-    await dropLeaving(app.pool, table)
+          ? await archiveMonth(app.db, rankArchive, table, folder, onRows)
+          : await archiveMonth(app.db, volumeArchive, table, folder, onRows)
+    await dropLeaving(app.db, table)
     progress.dropped()
     dropped.push({
       history,
@@ -79,7 +78,7 @@ export async function dropOldMonths(
   }
   for (const month of leaving) {
     // An earlier release may have taken it out, which kept nothing of it.
-    if (month.history === 'rank') await keepBestRanks(app.pool, quoted(month.table))
+    if (month.history === 'rank') await keepBestRanks(app.db, month.table)
     await finish(month)
   }
   for (const month of months) {
@@ -98,7 +97,7 @@ const mostTries = 300
 async function detach(app: BatchApp, month: MonthTable, progress: DropProgress): Promise<string> {
   for (let tries = 1; ; tries++) {
     try {
-      const leaving = await detachMonth(app.pool, month, lockTimeoutMs)
+      const leaving = await app.db.transaction().execute((tx) => detachMonth(tx, month, lockTimeoutMs))
       if (leaving !== undefined) return leaving
       if (tries === mostTries) throw new HistoryBusy(month.table)
       progress.waiting(month, 'aggregated')

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { type ArchiveForm, type ColumnKind, day, orNull, text } from './archive.ts'
 
 /** A rank as it stands in an archive. It names its keyword, because ids differ from one database to the next. */
@@ -44,11 +45,11 @@ export const rankArchive: ArchiveForm<ArchivedRank> = {
     checked_at: { type: 'INT64', converted_type: 'TIMESTAMP_MICROS', repetition_type: 'REQUIRED' },
     revision: small,
   },
-  select: (table) => `
+  select: (table) => sql<ArchivedRank>`
     select r.workspace_id, k.key, k.display as keyword, r.day - date '1970-01-01' as day, r.engine, r.device, r.location,
            r.status, r.position, r.searched_depth, r.url, r.reason, r.mean_position,
            (extract(epoch from r.checked_at) * 1000000)::bigint as checked_at, r.revision
-    from ${table} r
+    from batch.${sql.id(table)} r
     join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id
     order by r.workspace_id, r.keyword_id, r.day, r.engine, r.device, r.location`,
 }

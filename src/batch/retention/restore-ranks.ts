@@ -19,9 +19,9 @@ export function restoreRanks(
 ): Promise<ImportState & { resumedAt: number }> {
   const store = (ranks: readonly ArchivedRank[]) =>
     withMonths(
-      app.pool,
-      () => ensureMonths(app.pool, 'rank', monthsOfArchived(ranks)),
-      () => mergeArchivedRanks(app.pool, ranks),
+      app.db,
+      () => ensureMonths(app.db, 'rank', monthsOfArchived(ranks)),
+      () => mergeArchivedRanks(app.db, ranks),
     )
   const isWanted = (rank: ArchivedRank) => workspaceId === null || rank.workspace_id === workspaceId
   return restore(archive, store, rejects, onProgress, isWanted)

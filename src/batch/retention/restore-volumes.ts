@@ -19,9 +19,9 @@ export function restoreVolumes(
 ): Promise<ImportState & { resumedAt: number }> {
   const store = async (volumes: readonly ArchivedVolume[]) => {
     const stored = await withMonths(
-      app.pool,
-      () => ensureMonths(app.pool, 'volume_observation', monthsOfArchived(volumes)),
-      () => mergeArchivedVolumes(app.pool, volumes),
+      app.db,
+      () => ensureMonths(app.db, 'volume_observation', monthsOfArchived(volumes)),
+      () => mergeArchivedVolumes(app.db, volumes),
     )
     return { ...stored, unknown: [] }
   }

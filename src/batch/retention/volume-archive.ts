@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { VolumeObservation } from '../volumes/monthly-volume.ts'
 import { type ArchiveForm, type ColumnKind, day, text } from './archive.ts'
 
@@ -30,8 +31,8 @@ export const volumeArchive: ArchiveForm<ArchivedVolume> = {
     mobile: large,
     revision: { type: 'INT32', converted_type: 'INT_32', repetition_type: 'REQUIRED' },
   },
-  select: (table) => `
+  select: (table) => sql<ArchivedVolume>`
     select key, source, day - date '1970-01-01' as day, kind, volume, volume_max, pc, mobile, revision
-    from ${table}
+    from batch.${sql.id(table)}
     order by key, source, day, kind`,
 }

@@ -63,7 +63,7 @@ async function planDueDays(app: BatchApp, inRun: InRun): Promise<number> {
   const now = app.clock()
   // Wherever clocks are, the days that are planned lie in these months.
   const days = [-mostMissedDays - 4, -16, 0, 2].map((count) => addDays(dayOf(now, 'UTC'), count))
-  await ensureMonths(app.pool, 'rank', new Set(days.map(monthOf)))
+  await ensureMonths(app.db, 'rank', new Set(days.map(monthOf)))
   let planned = 0
   for (;;) {
     const count = await inRun(async (tx) => {

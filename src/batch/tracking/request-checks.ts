@@ -27,7 +27,7 @@ export async function requestChecks(
   if (!tracker) throw refuse('tracker_not_found')
   const source = rankSourceOf(app, tracker.source)
   requireBudget(source, isForAll)
-  const ids = await findKeywordIds(app.pool, workspaceId, keys)
+  const ids = await findKeywordIds(app.db, workspaceId, keys)
   const unknown = keys.findIndex((key) => !ids.has(key))
   if (unknown >= 0) {
     const message = 'This keyword is not registered in the workspace.'

@@ -41,7 +41,7 @@ export function trendRoutes(http: Http, app: BatchApp): void {
     },
     async (request) => {
       const { display, key } = cleanOne(request.params.keyword, 'keyword')
-      const found = await findTrend(reading(app, request).pool, key)
+      const found = await findTrend(reading(app, request).db, key)
       if (!found) throw refuse('trend_not_found')
       const { every, from, to, values, source, askedOn } = found
       return envelope({

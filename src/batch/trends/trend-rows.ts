@@ -1,6 +1,5 @@
-import type pg from 'pg'
 import type { Day } from '../../platform/time.ts'
-import type { BatchTx } from '../app.ts'
+import type { BatchDb, BatchTx } from '../app.ts'
 
 /** What a source last told of a keyword's course: one answer, with the span that its scale was drawn from. */
 export type StoredTrend = {
@@ -38,14 +37,15 @@ export async function upsertTrend(tx: BatchTx, trend: StoredTrend): Promise<void
 }
 
 /** The trend that was asked for last. */
-export async function findTrend(pool: pg.Pool, key: string): Promise<StoredTrend | undefined> {
-  const { rows } = await pool.query<Omit<StoredTrend, 'values'> & { series: [Day, number][] }>(
-    `select key, source, every, from_day as "from", to_day as "to", series, asked_on as "askedOn"
-     from batch.keyword_trend where key = $1
-     order by asked_on desc, source limit 1`,
-    [key],
-  )
-  const [row] = rows
+export async function findTrend(db: BatchDb, key: string): Promise<StoredTrend | undefined> {
+  const row = await db
+    .selectFrom('batch.keyword_trend')
+    .select(['key', 'source', 'every', 'from_day as from', 'to_day as to', 'series', 'asked_on as askedOn'])
+    .where('key', '=', key)
+    .orderBy('asked_on', 'desc')
+    .orderBy('source')
+    .limit(1)
+    .executeTakeFirst()
   if (!row) return undefined
   const { series, ...rest } = row
   return { ...rest, values: series.map(([period, ratio]) => ({ period, ratio })) }

@@ -56,7 +56,7 @@ async function workOut(
   app: BatchApp,
   dirty: readonly DirtyMonth[],
 ): Promise<Map<DirtyMonth, WorkedOutMonth>> {
-  const keptFrom = await findKeptFrom(app.pool)
+  const keptFrom = await findKeptFrom(app.db)
   const observations = await listObservationsOf(app.db, dirty)
   const worked = new Map<DirtyMonth, WorkedOutMonth>()
   dirty.forEach((one, at) => {

@@ -42,20 +42,20 @@ type Part = {
   readonly chunk: ImportChunk
 }
 
-const volumeTarget = ({ pool }: BatchApp): ImportTarget<Part> => ({
+const volumeTarget = ({ db }: BatchApp): ImportTarget<Part> => ({
   name: 'volumes',
   prepare: prepareVolumes,
   async store(client, { volumes, lines, chunk }) {
     let tooLate = new Set<number>()
     let kept = volumes
     const { inserted, updated } = await withMonthsInside(
-      pool,
+      db,
       client,
       async () => {
-        const keptFrom = await findKeptFrom(pool)
+        const keptFrom = await findKeptFrom(db)
         tooLate = new Set(lines.filter((_, at) => isTooLate(volumes[at]!, keptFrom)))
         kept = volumes.filter((volume) => !isTooLate(volume, keptFrom))
-        await ensureMonths(pool, 'volume_observation', monthsOf(kept))
+        await ensureMonths(db, 'volume_observation', monthsOf(kept))
       },
       () => mergeVolumes(client, dedupe(kept)),
     )

@@ -23,7 +23,7 @@ export async function lookUpVolumes(app: BatchApp, raw: string, query: VolumeQue
       details: [{ path: 'from', code: 'out_of_order', message: 'The first month lies after the last.' }],
     })
   }
-  const months = await listMonthlyVolumes(app.pool, key, query)
+  const months = await listMonthlyVolumes(app.db, key, query)
   if (months.length === 0) throw refuse('volume_not_found')
 
   const summarySource = leadingSource(months)

@@ -28,12 +28,12 @@ export async function recordVolumes(
   const now = app.clock()
   const volumes = dedupe(readAll(reported, now))
   const { inserted, updated } = await withMonths(
-    app.pool,
+    app.db,
     async () => {
       await refuseTooLate(app, reported, now)
-      await ensureMonths(app.pool, 'volume_observation', monthsOf(volumes))
+      await ensureMonths(app.db, 'volume_observation', monthsOf(volumes))
     },
-    () => mergeVolumes(app.pool, volumes),
+    () => mergeVolumes(app.db, volumes),
   )
   return { inserted, updated, unchanged: reported.length - inserted - updated }
 }
@@ -53,7 +53,7 @@ function readAll(reported: readonly PostedVolume[], now: Date): KeptVolume[] {
 async function refuseTooLate(app: BatchApp, reported: readonly PostedVolume[], now: Date): Promise<void> {
   const thisMonth = now.toISOString().slice(0, 7)
   if (reported.every(({ kind, day }) => kind === 'month' || monthOf(day) >= thisMonth)) return
-  const keptFrom = await findKeptFrom(app.pool)
+  const keptFrom = await findKeptFrom(app.db)
   refuseAll(reported.map((one) => (isTooLate(one, keptFrom) ? 'day_not_kept' : undefined)))
 }
 

@@ -1,16 +1,17 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
 import type { BatchDb, BatchTx } from '../app.ts'
+import { send } from '../statement.ts'
 import { type Month, type MonthlyVolume, monthsTouchedBy, type VolumeObservation } from './monthly-volume.ts'
 import type { KeptVolume } from './volume-observation.ts'
 
 /** Stores observations, sorted and without repeats, and marks the months that those which changed something touch. */
 export async function mergeVolumes(
-  db: pg.Pool | pg.PoolClient,
+  db: BatchDb | pg.PoolClient,
   volumes: readonly KeptVolume[],
 ): Promise<{ inserted: number; updated: number }> {
   const touched = volumes.flatMap((volume, at) => monthsTouchedBy(volume).map((month) => ({ at, month })))
-  const { rows } = await db.query<{ inserted: number; updated: number }>({
+  const [merged] = await send<{ inserted: number; updated: number }>(db, {
     name: 'merge-volumes',
     text: `
       with given as materialized (
@@ -53,7 +54,7 @@ export async function mergeVolumes(
       touched.map(({ month }) => `${month}-01`),
     ],
   })
-  return rows[0]!
+  return merged!
 }
 
 /** A month that observations have changed, and the mark of the last change known. */
@@ -166,19 +167,30 @@ export async function storeMonthlyVolumes(
 
 export type StoredMonth = MonthlyVolume & { source: string; updatedAt: Date }
 
+type MonthRow = {
+  month: string
+  volume: bigint | null
+  volume_min: bigint
+  volume_max: bigint
+  source: string
+  quality: MonthlyVolume['quality']
+  days_observed: number
+  updated_at: Date
+}
+
 // A hundred years of one source, ten of ten.
 const mostMonths = 1200
 
 /**
- * The stored months of one keyword, oldest first; of very many, the newest. On the pool, because it is asked for most often
- * and building the statement anew each time costs a tenth of the request (`npm run bench -- request-cost`).
+ * The stored months of one keyword, oldest first; of very many, the newest. It is asked for most often, so its statement
+ * stands ready and is not built anew each time (`npm run bench -- request-cost`).
  */
 export async function listMonthlyVolumes(
-  pool: pg.Pool,
+  db: BatchDb,
   key: string,
   { from, to, source }: { from?: Month; to?: Month; source?: string },
 ): Promise<StoredMonth[]> {
-  const { rows } = await pool.query({
+  const rows = await send<MonthRow>(db, {
     name: 'list-monthly-volumes',
     text: `
       select month, volume, volume_min, volume_max, source, quality, days_observed, updated_at
