@@ -111,20 +111,26 @@ test('commands are a door: nothing but the executable imports them', () => {
 })
 
 test('the SQL of rows stands in rows files', () => {
-  const statement = /\.(?:selectFrom|insertInto|updateTable|deleteFrom|query)\(|sql(?:<[^`]*>)?`/
+  const statement =
+    /\.(?:selectFrom|insertInto|updateTable|deleteFrom|query)(?:<[^(]*>)?\(|(?<![.\w])send(?:<[^(]*>)?\(|sql(?:<[^`]*>)?`/
   const outside = sources
-    .filter(({ path }) => /^(?:billing|batch)\//.test(path) && !path.endsWith('-rows.ts'))
+    .filter(({ path }) => /^(?:billing|batch|cli|demo)\//.test(path) && !path.endsWith('-rows.ts'))
     .filter(({ text }) => statement.test(text))
     .map(({ path }) => path)
   expect(outside.sort()).toEqual([
     'batch/copy-in.ts', // COPY
     'batch/distribution/distribute.ts', // moves whole tables to other machines
     'batch/import.ts', // the transaction around COPY
-    'batch/retention/archive.ts', // reads whole months out
+    // Whole months are read out.
+    'batch/retention/archive.ts',
+    'batch/retention/rank-archive.ts',
+    'batch/retention/volume-archive.ts',
+    'batch/statement.ts', // sends what rows files write
     // Whole tables again: what is due anywhere, every sum of the ledger, every sealed value.
     'billing/due.ts',
     'billing/ledger/check-ledger.ts',
     'billing/reseal.ts',
+    'cli/doctor-database.ts', // tries out whether a pooler keeps prepared statements
   ])
 })
 

@@ -28,6 +28,7 @@ import {
 } from './command.ts'
 import { distributeTables, statusOfDistribution } from './db-distribute.ts'
 import { openProgress } from './progress.ts'
+import { applyGrants, findRole, measureDatabase } from './server-rows.ts'
 
 export const db: Command = {
   summary: 'Look after the database: queue, inbox, keys',
@@ -104,14 +105,11 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
   const inbox = await countInbox(billing.db)
   const failures = await listSweepFailures(billing.db, 100)
   const stop = await stopOf(app)
-  const { rows } = await pool.query<{ bytes: bigint; version: string; migrations: number }>(
-    `select pg_database_size(current_database()) as bytes, current_setting('server_version') as version,
-       (select count(*)::int from platform.migration) as migrations`,
-  )
+  const database = await measureDatabase(pool)
   const found = {
-    postgres: rows[0]!.version,
-    megabytes: Math.round(Number(rows[0]!.bytes) / 1e6),
-    migrations: rows[0]!.migrations,
+    postgres: database.version,
+    megabytes: Math.round(Number(database.bytes) / 1e6),
+    migrations: database.migrations,
     workers,
     now: renderInstant(app.clock(), app.config.timeZone),
     alarms: await countAlarms(billing.db),
@@ -280,15 +278,15 @@ async function grants(
   { role, apply, json }: { role?: string; apply: boolean; json: boolean },
 ): Promise<number> {
   if (!role) throw new UsageError('Say which role: rankledger db grants --role app.')
-  const known = await app.pool.query('select rolsuper from pg_roles where rolname = $1', [role])
-  if (known.rowCount === 0)
+  const known = await findRole(app.pool, role)
+  if (!known)
     throw new CommandFailed(
       `There is no role ${role}; make it first: create role ${role} login password '…'.`,
     )
-  if (known.rows[0].rolsuper)
+  if (known.isSuperuser)
     throw new CommandFailed(`Role ${role} is a superuser and may do everything; choose an ordinary one.`)
   const statements = await grantsFor(app.pool, role)
-  if (apply) await app.pool.query(['begin;', ...statements, 'commit;'].join('\n'))
+  if (apply) await applyGrants(app.pool, statements)
   if (json) printJson({ role, applied: apply, statements })
   else if (apply) print(`${statements.length} statements applied: role ${role} may serve and work.`)
   else for (const statement of statements) print(statement)

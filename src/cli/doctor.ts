@@ -1,21 +1,15 @@
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import pg from 'pg'
 import { type App, openApp } from '../app.ts'
 import { findChargingStop } from '../billing/charging-stop-rows.ts'
 import { type Config, ConfigError, loadConfig } from '../config.ts'
-import { openDatabase } from '../database.ts'
 import { countAlarms } from '../platform/alarm.ts'
-import { explainConnecting, troubleOf } from '../platform/database/database-errors.ts'
-import { lookAtRole } from '../platform/database/grants.ts'
-import { pendingMigrations } from '../platform/database/migrate.ts'
-import { type Connection, lookAtConnection } from '../platform/database/pooler.ts'
-import { openReplica, type ReplicaState } from '../platform/database/replica.ts'
 import { guardProcessOutput } from '../platform/log/guard-process-output.ts'
 import { queueVitals } from '../platform/queue/queue.ts'
 import { openLog } from '../service-log.ts'
 import { type Command, parseOnlyFlags, print, printJson } from './command.ts'
 import { statusOfDistribution } from './db-distribute.ts'
+import { type Finding, lookAtDatabase, sentenceOf, type Tell } from './doctor-database.ts'
 
 export const doctor: Command = {
   summary: 'Say what is wrong with this installation, line by line',
@@ -37,9 +31,6 @@ provider, changes nothing, and exits 1 if anything is at fault.`,
     return healthy ? 0 : 1
   },
 }
-
-type Finding = { check: string; state: 'ok' | 'note' | 'fault'; message: string }
-type Tell = (check: string, state: Finding['state'], message: string) => void
 
 async function examine(tell: Tell): Promise<void> {
   const config = readEnvironment(tell)
@@ -96,251 +87,6 @@ async function lookAtDisk({ dataDir }: Config, tell: Tell): Promise<void> {
   else tell('disk', 'ok', text)
 }
 
-/** True: the service could start on it. */
-async function lookAtDatabase(config: Config, tell: Tell): Promise<boolean> {
-  const timeoutMs = config.database.connectTimeoutMs
-  if (config.databaseUrl) {
-    const pooled = await reach('DATABASE_URL', config.databaseUrl, timeoutMs, tell)
-    const { databaseUrlSession: session } = config
-    const direct = session ? await reach('DATABASE_URL_SESSION', session, timeoutMs, tell) : pooled
-    if (!pooled || !direct) return false
-    if (!(await lookAtPooler(config, pooled, direct, tell))) return false
-    if (config.databaseUrlRead) await lookAtReplica(config, config.databaseUrlRead, tell)
-  }
-  const { log, secrets } = openLog(config)
-  const database = await openDatabase(config, { log, secrets })
-  const setting = config.databaseUrlSession ? 'DATABASE_URL_SESSION' : 'DATABASE_URL'
-  const client = new pg.Client({
-    connectionString: database.sessionUrl,
-    connectionTimeoutMillis: timeoutMs,
-    query_timeout: 10_000,
-  })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-    return await lookInside(client, setting, config, tell)
-  } catch (error) {
-    tell('database', 'fault', sentenceOf(error))
-    return false
-  } finally {
-    await client.end().catch(() => {})
-    await database.close()
-  }
-}
-
-async function reach(
-  setting: string,
-  url: string,
-  timeoutMs: number,
-  tell: Tell,
-): Promise<Connection | undefined> {
-  try {
-    const found = await lookAtConnection(url, timeoutMs)
-    const how = {
-      none: 'direct',
-      session: 'pooled, one session each',
-      transaction: 'pooled, shared sessions',
-    }
-    const { hostname, port } = new URL(url)
-    tell('database', 'ok', `${setting} reaches ${hostname}:${port || 5432} (${how[found.pooling]})`)
-    return found
-  } catch (error) {
-    tell('database', 'fault', sentenceOf(explainConnecting(error, { setting, url, timeoutMs })))
-    return undefined
-  }
-}
-
-/** The service works without it; whoever set it wants it read. */
-async function lookAtReplica(config: Config, url: string, tell: Tell): Promise<void> {
-  const { connectTimeoutMs, readLagMs: mostLagMs } = config.database
-  if (!(await reach('DATABASE_URL_READ', url, connectTimeoutMs, tell))) return
-  const open = (connectionString: string) =>
-    new pg.Pool({ connectionString, max: 1, connectionTimeoutMillis: connectTimeoutMs }).on('error', () => {})
-  const primary = open(config.databaseUrl!)
-  const state = await new Promise<ReplicaState>((resolve) => {
-    const found = openReplica({ primary, pool: open(url), mostLagMs, onState: (state) => end(state) })
-    const late = setTimeout(() => end('unknown'), connectTimeoutMs)
-    const end = (state: ReplicaState) => {
-      clearTimeout(late)
-      void found.close().then(() => resolve(state))
-    }
-  })
-  await primary.end()
-  if (state === 'ready') tell('replica', 'ok', 'replays what DATABASE_URL writes')
-  else if (state === 'foreign')
-    tell('replica', 'fault', 'DATABASE_URL_READ is no streaming replica of DATABASE_URL; the primary is read')
-  else tell('replica', 'note', `is ${state}; the primary is read until it is back`)
-}
-
-async function lookAtPooler(
-  config: Config,
-  pooled: Connection,
-  direct: Connection,
-  tell: Tell,
-): Promise<boolean> {
-  if (direct.pooling === 'transaction') {
-    const setting = config.databaseUrlSession ? 'DATABASE_URL_SESSION' : 'DATABASE_URL'
-    tell(
-      'pooler',
-      'fault',
-      `${setting} shares its sessions; set DATABASE_URL_SESSION to the PostgreSQL behind the pooler`,
-    )
-    return false
-  }
-  if (pooled.pooling !== 'transaction') {
-    tell('pooler', 'ok', 'sessions are not shared')
-    return true
-  }
-  if (config.database.preparedStatements && !(await keepsPreparedStatements(config))) {
-    tell(
-      'pooler',
-      'fault',
-      'the pooler loses prepared statements; set PREPARED_STATEMENTS=off, or max_prepared_statements in PgBouncer 1.21 or later',
-    )
-    return false
-  }
-  if (!pooled.takesSettings)
-    tell(
-      'pooler',
-      'note',
-      'the pooler refuses statement_timeout at sign-in; give the role one: alter role … set statement_timeout',
-    )
-  else
-    tell(
-      'pooler',
-      'ok',
-      `shared sessions, prepared statements ${config.database.preparedStatements ? 'kept' : 'off'}`,
-    )
-  return true
-}
-
-/** Two clients take turns on the pooler's sessions: a statement that one prepared is sooner or later asked of the other's. */
-async function keepsPreparedStatements(config: Config): Promise<boolean> {
-  const clients = [1, 2].map(
-    () => new pg.Client({ connectionString: config.databaseUrl!, query_timeout: 5_000 }),
-  )
-  for (const client of clients) client.on('error', () => {})
-  const ask = (client: pg.Client, n: number) =>
-    client.query({ name: `doctor_${n}`, text: `select $1::int + ${n} as n`, values: [n] })
-  try {
-    for (const client of clients) await client.connect()
-    const [one, two] = clients as [pg.Client, pg.Client]
-    await ask(one, 1)
-    // While the first holds its session, the second is given another, where the statement is not known.
-    await two.query('begin')
-    await ask(two, 2)
-    await ask(one, 1)
-    await two.query('commit')
-    for (let times = 0; times < 5; times++)
-      await Promise.all([ask(one, 1), ask(two, 2), ask(one, 2), ask(two, 1)])
-    return true
-  } catch (error) {
-    if (troubleOf(error) === 'prepared_statements_lost') return false
-    throw error
-  } finally {
-    for (const client of clients) await client.end().catch(() => {})
-  }
-}
-
-async function lookInside(client: pg.Client, setting: string, config: Config, tell: Tell): Promise<boolean> {
-  const sentAt = Date.now()
-  const { rows } = await client.query(
-    `select current_setting('server_version') as version, current_setting('server_encoding') as encoding,
-       extract(epoch from clock_timestamp()) * 1000 as now, current_setting('transaction_read_only') as read_only,
-       current_setting('max_connections')::int as most, (select count(*)::int from pg_stat_activity) as used,
-       pg_database_size(current_database()) as bytes, coalesce(current_setting('ssl', true), 'off') as tls,
-       (select ssl from pg_stat_ssl where pid = pg_backend_pid()) as encrypted, inet_server_addr() as address`,
-  )
-  const found = rows[0]
-  const skewMs = Number(found.now) - (sentAt + Date.now()) / 2
-  const megabytes = Math.round(Number(found.bytes) / 1e6)
-  tell(
-    'database',
-    'ok',
-    `PostgreSQL ${found.version}, ${megabytes} MB, ${found.used} of ${found.most} connections in use`,
-  )
-  const free = found.most - found.used
-  if (free < config.database.poolSize)
-    tell(
-      'connections',
-      'note',
-      `${free} are free and DATABASE_POOL_SIZE is ${config.database.poolSize} for each process; raise max_connections or pool`,
-    )
-  tell(
-    'encoding',
-    found.encoding === 'UTF8' ? 'ok' : 'fault',
-    found.encoding === 'UTF8'
-      ? 'UTF8'
-      : `${found.encoding} cannot hold every text; create the database with encoding UTF8`,
-  )
-  if (found.read_only === 'on')
-    tell(
-      'database',
-      'fault',
-      'the server only reads: a standby, or default_transaction_read_only; name the primary',
-    )
-  if (Math.abs(skewMs) > 30_000)
-    tell(
-      'clock',
-      'fault',
-      `this machine and the database differ by ${Math.round(skewMs / 1000)} s; set both clocks by NTP`,
-    )
-  else if (Math.abs(skewMs) > 2_000)
-    tell(
-      'clock',
-      'note',
-      `this machine and the database differ by ${(skewMs / 1000).toFixed(1)} s; set both clocks by NTP`,
-    )
-  else tell('clock', 'ok', `the database's differs by ${Math.round(Math.abs(skewMs))} ms`)
-  const host = config.databaseUrl ? new URL(config.databaseUrl).hostname : 'localhost'
-  if (!found.encrypted && !['localhost', '127.0.0.1', '::1', '[::1]', ''].includes(host))
-    tell(
-      'tls',
-      'note',
-      'the connection to the database is not encrypted; add ?sslmode=verify-full to the URL',
-    )
-
-  const pending = await pendingMigrations(client, setting)
-  if (pending.length > 0) {
-    tell(
-      'schema',
-      'fault',
-      `${pending.length} migrations are missing; run \`rankledger migrate\` as the role that owns the schema`,
-    )
-    return false
-  }
-  tell('schema', 'ok', 'is this release’s')
-  return (await lookAtRights(client, config, tell)) && found.encoding === 'UTF8' && found.read_only === 'off'
-}
-
-async function lookAtRights(client: pg.Client, config: Config, tell: Tell): Promise<boolean> {
-  const { role, superuser, mayChangeSchema, missing } = await lookAtRole(client)
-  if (missing.length > 0) {
-    const some = missing.slice(0, 3).join(', ')
-    tell(
-      'rights',
-      'fault',
-      `role ${role} lacks ${missing.length} rights (${some}${missing.length > 3 ? ', …' : ''}); run \`rankledger db grants --role ${role} --apply\` as the owner`,
-    )
-    return false
-  }
-  if (superuser)
-    tell('rights', 'note', `role ${role} is a superuser; serve with an ordinary one (docs/production.md)`)
-  else if (mayChangeSchema && config.databaseUrl)
-    tell(
-      'rights',
-      'note',
-      `role ${role} may also change the schema; serve with one that may not (docs/production.md)`,
-    )
-  else
-    tell(
-      'rights',
-      'ok',
-      `role ${role} may do what it needs${mayChangeSchema ? '' : ', and not change the schema'}`,
-    )
-  return true
-}
-
 async function lookAtService(app: App, tell: Tell): Promise<void> {
   for (const { name, findPayment } of app.billing.providers.all) {
     const startedAt = performance.now()
@@ -371,8 +117,4 @@ async function lookAtService(app: App, tell: Tell): Promise<void> {
   if (dead > 0) tell('jobs', 'note', `${dead} ran out of attempts; \`rankledger db jobs\` lists them`)
   for (const [kind, count] of Object.entries(await countAlarms(app.billing.db)))
     tell('alarms', 'fault', `${count} of kind ${kind}; \`rankledger db alarms\` says what to do`)
-}
-
-function sentenceOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
