@@ -59,8 +59,8 @@ export function daysKept(history: History, most = mostRanks): number {
 }
 
 /**
- * Every rank whose outcome is known, of all series or of some, as an example, in day order; of a long history, of the
- * days that are kept. Strays before the history begins are none.
+ * Every rank whose outcome is known, of all series or of some, as an example, in day order; of a long history, only the
+ * days that are kept. Ranks before the first day of the history's span (a few stray old ones) make no examples.
  */
 export function examplesOf(
   history: History,
@@ -127,7 +127,7 @@ function dayOrder(days: Int32Array): Int32Array {
 /**
  * The features of some ranks, given in the order of the history; each goes into the row named beside it. Nothing later
  * than a rank's own day is looked at, of its series, of any other or of volumes. Training and prediction both come here,
- * so a feature cannot mean two things. A part of a history is told what surrounds it.
+ * so a feature cannot mean two things. Whoever passes a part of a history passes the surroundings of the whole.
  */
 export function featuresOf(
   history: History,
@@ -170,7 +170,7 @@ function surroundingsOf(history: History): Surroundings | undefined {
 /** Two checks further apart than this say nothing about the change of a day. */
 const widestGap = 3
 
-/** Gathers them from a history, or from its parts in their order. */
+/** Gathers surroundings from a history, or from its parts in their order. */
 export function gatherSurroundings(calendar: Calendar): { add(part: History): void; end(): Surroundings } {
   const market = openMeans(calendar)
   const site = openMeans(calendar)
@@ -347,31 +347,33 @@ function describeSurroundings(
 /** A volume older than so many months is not known any more; a change is against the mean of as many before. */
 const volumeMonths = 3
 
+type VolumeFacts = { keyword: number; month: number; volume: number; change: number }
+
 /**
- * Tells the volumes of the months before a day's own, which is not known before it ends, by one source: the one that
- * has told most months by then, of several the first by name. Ranks come series by series and day by day, so the
- * last answer mostly holds again.
+ * Describes a keyword's volume by the months before a day's own month, which is not known until it ends. One source is
+ * used: the one with most months by then, of several the first by name. Ranks come series by series and day by day, so
+ * the last answer is kept and mostly holds again.
  */
 function openVolumes(history: History) {
   const { sourceStarts, volumeStarts, volumes } = history
-  let told = { keyword: -1, month: -1, volume: Number.NaN, change: Number.NaN }
+  let last: VolumeFacts = { keyword: -1, month: -1, volume: Number.NaN, change: Number.NaN }
 
-  function tell(keyword: number, month: number): typeof told {
-    let last = -1
+  function lookUp(keyword: number, month: number): VolumeFacts {
+    let newest = -1
     let most = 0
     for (let source = sourceStarts[keyword]!; source < sourceStarts[keyword + 1]!; source++) {
-      const newest = lastBefore(history, source, month)
-      const count = newest + 1 - volumeStarts[source]!
-      if (count <= most || history.volumeMonths[newest]! < month - volumeMonths) continue
-      last = newest
+      const candidate = lastBefore(history, source, month)
+      const count = candidate + 1 - volumeStarts[source]!
+      if (count <= most || history.volumeMonths[candidate]! < month - volumeMonths) continue
+      newest = candidate
       most = count
     }
-    if (last < 0) return { keyword, month, volume: Number.NaN, change: Number.NaN }
-    const volume = Math.log1p(volumes[last]!)
+    if (newest < 0) return { keyword, month, volume: Number.NaN, change: Number.NaN }
+    const volume = Math.log1p(volumes[newest]!)
     let sum = 0
     let count = 0
-    const oldest = history.volumeMonths[last]! - volumeMonths
-    for (let at = last - 1; at > last - most && history.volumeMonths[at]! >= oldest; at--, count++)
+    const oldest = history.volumeMonths[newest]! - volumeMonths
+    for (let at = newest - 1; at > newest - most && history.volumeMonths[at]! >= oldest; at--, count++)
       sum += volumes[at]!
     return { keyword, month, volume, change: count === 0 ? Number.NaN : volume - Math.log1p(sum / count) }
   }
@@ -379,9 +381,9 @@ function openVolumes(history: History) {
   return {
     describe(keyword: number, today: number, row: Float64Array): void {
       const month = monthOf(today)
-      if (keyword !== told.keyword || month !== told.month) told = tell(keyword, month)
-      row[columnOf.volume] = told.volume
-      row[columnOf.volume_change] = told.change
+      if (keyword !== last.keyword || month !== last.month) last = lookUp(keyword, month)
+      row[columnOf.volume] = last.volume
+      row[columnOf.volume_change] = last.change
     },
   }
 }

@@ -3,7 +3,7 @@ import { openPlainKernel } from './plain-kernel.ts'
 
 /**
  * The inner loops of boosting over one block of memory. Parameters named `…At` are byte addresses in it. There are two
- * that leave the same bytes: WebAssembly, and plain code for where that is not to be had.
+ * implementations that leave the same bytes: WebAssembly, and JavaScript for a Node that cannot compile it.
  */
 export type Kernel = {
   readonly memory: ArrayBuffer
@@ -17,7 +17,7 @@ export type Kernel = {
     stride: number,
     columnAt: number,
   ): void
-  /** Softmax of scores that stand class after class, for a multiple of four rows; as floats, half as far apart. */
+  /** Softmax of scores (float64, class after class) into probabilities (float32), for a multiple of four rows. */
   refreshProbabilities(scoresAt: number, probabilitiesAt: number, classBytes: number, classes: number): void
   /** Writes 0, 1, 2, …, for a multiple of four rows. */
   numberRows(rowsAt: number, count: number): void
@@ -29,7 +29,7 @@ export type Kernel = {
     count: number,
     gradientsAt: number,
   ): void
-  /** Sums per feature and bin over some rows, which ascend; exact. There has to be room for a block of rows. */
+  /** Sums per feature and bin over some rows, which ascend; exact. `blockAt` has room for `blockBytes`. */
   fillHistogram(
     rowsAt: number,
     count: number,
@@ -68,9 +68,9 @@ export const featureBytes = 4160
 /** The lowest bits of a packed sum count rows; there can be no more rows than these can count. */
 export const countBits = 24
 export const splitBytes = 64
-/** What counting keeps for itself at the beginning of the memory, all zero between two calls. */
+/** Scratch memory of `fillHistogram` at the beginning of the block, all zero between two calls. */
 export const panelBytes = 8 * 2112
-/** What counting needs for a block of rows, of so many bytes each, and the gradients of 4,096. */
+/** Scratch memory of `fillHistogram` for 4,096 rows of `stride` bytes and their gradients. */
 export const blockBytes = (stride: number): number => 4096 * (8 + stride)
 
 /** A kernel with at least so many bytes of memory, all zero. */

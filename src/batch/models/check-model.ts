@@ -65,28 +65,32 @@ async function fileComplaint(app: BatchApp, registered: RegisteredModel): Promis
   return undefined
 }
 
-/** What changes in the life of a model; everything else stays as it was made. */
-type Life = { status: unknown; status_history: unknown[]; activated_at: unknown; live_quality: unknown }
-
 function isEarlier(text: string, wanted: string): boolean {
   try {
-    const { status, status_history, activated_at: _a, live_quality: _l, ...made } = JSON.parse(text) as Life
-    const {
-      status: _s,
-      status_history: all,
-      activated_at: _b,
-      live_quality: _m,
-      ...same
-    } = JSON.parse(wanted) as Life
-    const last = status_history.at(-1) as { status: unknown }
+    const [found, now] = [readManifestText(text), readManifestText(wanted)]
+    const begun = now.history.slice(0, found.history.length)
+    const last = found.history.at(-1) as { status: unknown }
     return (
-      JSON.stringify(made) === JSON.stringify(same) &&
-      JSON.stringify(status_history) === JSON.stringify(all.slice(0, status_history.length)) &&
-      last.status === status
+      JSON.stringify(found.fixed) === JSON.stringify(now.fixed) &&
+      JSON.stringify(found.history) === JSON.stringify(begun) &&
+      last.status === found.status
     )
   } catch {
     return false
   }
+}
+
+/** A manifest in two parts: how its model was made, which never changes, and what became of it since. */
+function readManifestText(text: string) {
+  type Manifest = { status: unknown; status_history: unknown[]; activated_at: unknown; live_quality: unknown }
+  const {
+    status,
+    status_history: history,
+    activated_at,
+    live_quality,
+    ...fixed
+  } = JSON.parse(text) as Manifest
+  return { status, history, fixed }
 }
 
 /** Below this a model knows little about which way a rank goes. */

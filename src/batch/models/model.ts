@@ -22,7 +22,7 @@ export type Softmax = Shape & {
   missing: Float64Array
 }
 
-/** Gradient-boosted trees; tree t speaks for class t modulo the number of classes. */
+/** Gradient-boosted trees; tree t adds to the score of class t modulo the number of classes. */
 export type Boosted = Shape & {
   kind: 'gbdt'
   bias: Float64Array
@@ -35,9 +35,9 @@ export type Boosted = Shape & {
 export type Blend = Shape & { kind: 'blend'; weights: Float64Array; parts: Model[] }
 
 /** Standardised values are held within this many standard deviations, so that no outlier rules a score. */
-const WIDEST = 4
+const mostDeviations = 4
 
-const BLOCK = 512
+const rowsPerBlock = 512
 
 /** Probabilities, row after row, one per class. */
 export function predict(model: Model, columns: Float32Array[]): Float64Array {
@@ -53,8 +53,8 @@ export function predictScores(model: Model, columns: Float32Array[]): Float64Arr
   }
   const rows = columns[0]?.length ?? 0
   const scores = new Float64Array(rows * model.classes)
-  for (let from = 0; from < rows; from += BLOCK) {
-    const to = Math.min(from + BLOCK, rows)
+  for (let from = 0; from < rows; from += rowsPerBlock) {
+    const to = Math.min(from + rowsPerBlock, rows)
     const block = gatherRows(columns, from, to)
     addScores(model, block, 1, scores.subarray(from * model.classes, to * model.classes))
   }
@@ -141,5 +141,5 @@ export function addLinear(
 
 export function standardise(raw: number, mean: number, scale: number): number {
   const value = (raw - mean) * scale
-  return value > WIDEST ? WIDEST : value < -WIDEST ? -WIDEST : value
+  return value > mostDeviations ? mostDeviations : value < -mostDeviations ? -mostDeviations : value
 }

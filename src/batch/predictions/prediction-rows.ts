@@ -11,7 +11,7 @@ export type Reason = { feature: string; contribution: number }
 /** What a model expects of a series, and what came true. */
 export type Prediction = SeriesParts & {
   keyword: string
-  /** What was known up to the end of this day is what it was told from. */
+  /** The prediction was made from what was known at the end of this day. */
   day: string
   horizonDays: number
   probabilities: Record<ClassName, number>
@@ -27,12 +27,12 @@ export type NewPrediction = SeriesName & {
   probabilities: Record<ClassName, number>
   predicted: ClassName
   usableDays: number
-  /** The sign that the model's naive rule saw. */
+  /** Which way the model's naive rule expected the rank to go. */
   naiveSign: number
   reasons: Reason[]
 }
 
-/** Stores predictions. One told again from the same day takes the place of the earlier one, which never came due. */
+/** Stores predictions. One made again for the same day replaces the earlier one, unless its outcome is known by now. */
 export async function storePredictions(
   tx: BatchTx,
   modelId: string,
@@ -91,8 +91,8 @@ type PredictionRow = SeriesParts & {
 }
 
 /**
- * The newest prediction of a keyword that is registered. Of several series that fit, the one with most usable days
- * speaks, then the one checked last, then the first by engine, device and location.
+ * The newest prediction of a keyword that is registered. Of several series that fit, it is that of the one with most usable
+ * days, then of the newest day, then the first by engine, device and location.
  */
 export async function findPrediction(
   db: BatchDb,
@@ -116,7 +116,7 @@ export async function findPrediction(
   return rows[0] && toPrediction(rows[0])
 }
 
-/** What was said of one series, newest first, before the day given. */
+/** The predictions of one series, newest first, before the day given. */
 export async function listPredictions(
   db: BatchDb,
   workspaceId: string,
@@ -162,10 +162,10 @@ export type OpenPrediction = SeriesName & {
   naiveSign: number
 }
 
-/** Which open predictions to look at: of series between two, both counted, on days that somebody still waits for. */
+/** Which open predictions to look at: of the series from `first` to `last`, made on `firstDay` or later, due by `lastDay`. */
 export type ScoredSpan = { firstDay: string; lastDay: string; first: SeriesName; last: SeriesName }
 
-/** Behind the place given, in the order of series and day. */
+/** Open predictions that follow the one given, in the order of series and day. */
 export async function listOpenPredictions(
   db: BatchDb,
   { firstDay, lastDay, first, last }: ScoredSpan,
@@ -190,7 +190,7 @@ export async function listOpenPredictions(
   return rows.map(({ rise, hold, fall, ...row }) => ({ ...row, probabilities: { rise, hold, fall } }))
 }
 
-/** What the models of some predictions are held against. */
+/** The rules that each of these models was compared with when it was judged. */
 export async function listRivals(
   db: BatchDb,
   modelIds: readonly string[],
@@ -239,7 +239,7 @@ export async function settleOutcomes(tx: BatchTx, outcomes: readonly Outcome[], 
     update batch.model set revision = revision + 1 where id in (select model_id from settled)`.execute(tx)
 }
 
-/** Forgets what was said before a day, but never the newest of a series. */
+/** Deletes the predictions of days before the one given, but never the newest of a series. */
 export async function forgetPredictions(tx: BatchTx, before: string): Promise<void> {
   await sql`
     delete from batch.prediction p

@@ -35,7 +35,7 @@ const refused = {
   status: 401,
   body: { error: 'Invalid API key. Your API key should be here: the dashboard.' },
 }
-const withState = (list: readonly Result[], ask: Ask, total: number) => ({
+const renderWithState = (list: readonly Result[], ask: Ask, total: number) => ({
   search_metadata: { id: 'made-up', status: 'Success' },
   search_parameters: { engine: ask.engine, q: ask.keyword, device: ask.device },
   search_information:
@@ -46,7 +46,7 @@ const withState = (list: readonly Result[], ask: Ask, total: number) => ({
     ? { organic_results: list }
     : { error: "Google hasn't returned any results for this query." }),
 })
-const withRequest = (list: readonly Result[], ask: Ask, total: number) => ({
+const renderWithCredits = (list: readonly Result[], ask: Ask, total: number) => ({
   request_info: { success: true, credits_used: 1, credits_remaining: 100_000 },
   search_parameters: { q: ask.keyword, device: ask.device },
   search_information: { total_results: list.length > 0 ? total : 0 },
@@ -55,6 +55,7 @@ const withRequest = (list: readonly Result[], ask: Ask, total: number) => ({
 
 const dialects: readonly Dialect[] = [
   {
+    // SerpApi
     method: 'GET',
     path: '/search.json',
     read: (request) => ({
@@ -65,10 +66,11 @@ const dialects: readonly Dialect[] = [
           : Math.floor(number(request.query.get('start')) / perPage),
       key: request.query.get('api_key') ?? undefined,
     }),
-    render: withState,
+    render: renderWithState,
     refused,
   },
   {
+    // SearchApi
     method: 'GET',
     path: '/api/v1/search',
     read: (request) => ({
@@ -79,10 +81,11 @@ const dialects: readonly Dialect[] = [
         request.query.get('api_key') ??
         undefined,
     }),
-    render: withState,
+    render: renderWithState,
     refused,
   },
   {
+    // ValueSERP
     method: 'GET',
     path: '/search',
     read: (request) => ({
@@ -90,10 +93,11 @@ const dialects: readonly Dialect[] = [
       page: Math.max(0, number(request.query.get('page')) - 1),
       key: request.query.get('api_key') ?? undefined,
     }),
-    render: withRequest,
+    render: renderWithCredits,
     refused: { status: 401, body: { request_info: { success: false, message: 'api_key is not valid.' } } },
   },
   {
+    // SpaceSerp
     method: 'GET',
     path: '/google/search',
     read: (request) => ({
@@ -101,10 +105,11 @@ const dialects: readonly Dialect[] = [
       page: Math.max(0, number(request.query.get('pageNo')) - 1),
       key: request.query.get('apiKey') ?? undefined,
     }),
-    render: withRequest,
+    render: renderWithCredits,
     refused: { status: 401, body: { message: 'apiKey is not valid.' } },
   },
   {
+    // Serper
     method: 'POST',
     path: '/search',
     read: (request) => {
@@ -126,6 +131,7 @@ const dialects: readonly Dialect[] = [
     refused: { status: 403, body: { message: 'Unauthorized.', statusCode: 403 } },
   },
   {
+    // HasData
     method: 'GET',
     path: '/scrape/google/serp',
     read: (request) => ({
@@ -139,7 +145,10 @@ const dialects: readonly Dialect[] = [
   },
 ]
 
-/** SerpApi and the services of its kind, each under its own path. Keys with `refused` or `empty` in them do as they say. */
+/**
+ * SerpApi and the services of its kind, each under its own path. A key with `refused` in it is not accepted, and one with
+ * `empty` in it has no searches left.
+ */
 export const serpapiWire: SourceWire = {
   name: 'serpapi',
   tooFast: { status: 429, body: { error: 'You are exceeding the hourly throughput limit.' } },
