@@ -47,6 +47,14 @@ const checks = () =>
     `select month::text, status, reason, count(*)::int as count from batch.volume_check
      where source = 'naver_datalab' group by 1, 2, 3 order by 1, 2, 3`,
   )
+/** A keyword that was asked for on a day; which ones are is drawn. */
+const wordAskedOn = async (day: string) =>
+  (
+    await world.query<{ key: string }>(
+      'select key from batch.keyword_trend where asked_on = $1 order by key limit 1',
+      [day],
+    )
+  )[0]!.key
 const stateOf = async () =>
   (await world.get('/api/batch/sources')).body.data.sources.find(
     (one: { source: string }) => one.source === 'naver_datalab',
@@ -76,7 +84,7 @@ test('a trend is told as ratios of its own highest value, with its span and when
   const months = Array.from({ length: 36 }, (_, n) =>
     new Date(Date.UTC(2027, n, 1)).toISOString().slice(0, 10),
   )
-  const word = words[0]!
+  const word = await wordAskedOn('2030-01-15')
   const counts = months.map(
     (month) => web.volume(word, 'pc', month.slice(0, 7)) + web.volume(word, 'mobile', month.slice(0, 7)),
   )
@@ -100,11 +108,11 @@ test('a trend is told as ratios of its own highest value, with its span and when
 })
 
 test('a new month is asked about when the last one is counted, and replaces the series whole', async () => {
-  const word = words[0]!
   await world.app.clock.moveTo(new Date('2030-02-02T12:00:00Z'))
   expect(await collect()).toMatchObject({ asked: 0, calls: 0 })
   await world.app.clock.moveTo(new Date('2030-02-03T12:00:00Z'))
   expect(await collect()).toMatchObject({ asked: budget })
+  const word = await wordAskedOn('2030-02-03')
   const { data } = (await trendOf(word)).body
   expect(data).toMatchObject({ from: '2027-02-01', to: '2030-01-31', asked_on: '2030-02-03' })
   expect(data.values.map(({ period }: { period: string }) => period)).not.toContain('2027-01-01')
@@ -171,5 +179,6 @@ test('a refused key stops at once with an alarm, and a quota that is used up res
   expect(await collectWith({ id: 'unchosen', secret: 'good-key', host: 'hub' })).toBe(0)
   await world.app.clock.moveTo(new Date('2030-04-04T12:00:00Z'))
   expect(await collectWith({ id: 'client', secret: 'good-key', host: 'open' })).toBe(budget)
-  expect((await trendOf(words[0]!)).body.data).toMatchObject({ to: '2030-03-31', asked_on: '2030-04-04' })
+  const last = await wordAskedOn('2030-04-04')
+  expect((await trendOf(last)).body.data).toMatchObject({ to: '2030-03-31', asked_on: '2030-04-04' })
 })

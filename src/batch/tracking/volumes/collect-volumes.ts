@@ -15,6 +15,7 @@ import {
   forgetOldVolumeChecks,
   forgetVolumeChecks,
   freeLostVolumes,
+  type KeywordPlace,
   listDueKeywords,
   noteVolumeChecks,
 } from './volume-check-rows.ts'
@@ -68,15 +69,16 @@ type Drain = {
   readonly collected: CollectedVolumes
 }
 
-const mostRead = 2_000
+// Every reading goes over all keywords: few large ones, as far as they are no burden on memory.
+const mostRead = 10_000
 
 async function drainKeywords(app: BatchApp, run: RunInHand, drain: Drain): Promise<void> {
   const { source, reader, collected } = drain
   let asked = 0
-  for (let after = ''; ; ) {
+  for (let after: KeywordPlace | undefined; ; ) {
     const due = await listDueKeywords(app.db, source.settings.name, reader.month, { after, limit: mostRead })
     if (due.length === 0) return
-    after = due.at(-1)!.key
+    after = due.at(-1)
     const bySpelling = new Map<string, DueKeyword[]>()
     const unspeakable: DueKeyword[] = []
     for (const keyword of due) {

@@ -6,24 +6,37 @@ import { installationScope } from '../tracker-rows.ts'
 
 export type DueKeyword = { readonly key: string; readonly display: string }
 
-/** Registered keywords of all workspaces that a source has not told about this month, each once. */
+/** Where a month's keywords are read on: behind this one, in the order of their hashes. */
+export type KeywordPlace = { readonly hash: string; readonly key: string }
+
+/**
+ * Registered keywords of all workspaces that a source has not told about this month, each once. Every source and month has
+ * an order of its own, drawn by a hash: where a month's budget does not reach all, no keyword is always among the last.
+ */
 export async function listDueKeywords(
   db: BatchDb,
   source: string,
   month: Day,
-  { after, limit }: { after: string; limit: number },
-): Promise<DueKeyword[]> {
-  const { rows } = await sql<DueKeyword>`
-    select k.key, min(k.display) as display
-    from batch.keyword k
+  { after, limit }: { after: KeywordPlace | undefined; limit: number },
+): Promise<(DueKeyword & KeywordPlace)[]> {
+  const seed = sql`hashtextextended(${`${source} ${month}`}, 0)`
+  const isBehind = after
+    ? sql<boolean>`(hashtextextended(key, ${seed}), key) > (${after.hash}::bigint, ${after.key})`
+    : sql<boolean>`true`
+  const { rows } = await sql<DueKeyword & KeywordPlace>`
+    select k.key, min(k.display) as display, k.hash::text
+    from (
+      select key, display, hashtextextended(key, ${seed}) as hash from batch.keyword
+      where removed_at is null and ${isBehind}
+    ) k
     left join (
       select key from batch.volume_check
-      where source = ${source} and month = ${month} and key > ${after}
+      where source = ${source} and month = ${month} and ${isBehind}
         and not (status = 'failed' and tries < ${mostTries})
     ) asked on asked.key = k.key
-    where k.removed_at is null and k.key > ${after} and asked.key is null
-    group by k.key
-    order by k.key
+    where asked.key is null
+    group by k.hash, k.key
+    order by k.hash, k.key
     limit ${limit}`.execute(db)
   return rows
 }
