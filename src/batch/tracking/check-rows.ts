@@ -87,18 +87,16 @@ export type ClaimedCheck = {
   readonly depth: number
 }
 
-export type DueTracker = {
-  readonly workspaceId: string
-  readonly trackerId: string
-  readonly engine: string
-  readonly depth: number
-  readonly budgetPerDay: number | null
-}
+export type DueTracker = Omit<
+  ClaimedCheck,
+  'day' | 'keywordId' | 'keyword' | 'tries' | 'dueAt' | 'reserved' | 'spentOn'
+> & { readonly budgetPerDay: number | null }
 
 /** Trackers of a source that have checks due, those that wait longest first. */
 export async function listDueTrackers(tx: BatchTx, source: string, now: Date): Promise<DueTracker[]> {
   const { rows } = await sql<DueTracker>`
-    select t.workspace_id as "workspaceId", t.id as "trackerId", t.engine, t.depth, t.budget_per_day as "budgetPerDay"
+    select t.workspace_id as "workspaceId", t.id as "trackerId", t.site, t.match, t.engine, t.device, t.location,
+           t.language, t.depth, t.budget_per_day as "budgetPerDay"
     from (
       select workspace_id, tracker_id, min(due_at) as since from batch.rank_check
       where source = ${source} and status = 'due' and due_at <= ${now} and closes_at > ${now} and tries < ${mostTries}
@@ -110,37 +108,38 @@ export async function listDueTrackers(tx: BatchTx, source: string, now: Date): P
   return rows
 }
 
-/** Takes due checks of a tracker and sets aside what they may cost. */
+/**
+ * Takes due checks of a tracker and sets aside what they may cost. Rows are found again by where they lie: joined by their
+ * key they were looked for all over the table, once for each, whenever its statistics were older than the day's plan.
+ */
 export async function claimChecks(
   tx: BatchTx,
-  tracker: DueTracker,
+  { budgetPerDay: _, ...tracker }: DueTracker,
   claim: { source: string; by: string; now: Date; spentOn: Day; callsEach: number; most: number },
 ): Promise<ClaimedCheck[]> {
-  const { rows } = await sql<ClaimedCheck>`
-    with due as (
-      select workspace_id, tracker_id, day, keyword_id from batch.rank_check
+  const { rows } = await sql<Pick<ClaimedCheck, 'day' | 'keywordId' | 'tries' | 'dueAt'>>`
+    update batch.rank_check
+    set status = 'asked', tries = tries + 1, asked_by = ${claim.by}, reserved = ${claim.callsEach},
+        spent_on = ${claim.spentOn}
+    where ctid = any (array(
+      select ctid from batch.rank_check
       where workspace_id = ${tracker.workspaceId} and tracker_id = ${tracker.trackerId} and source = ${claim.source}
         and status = 'due' and due_at <= ${claim.now} and closes_at > ${claim.now} and tries < ${mostTries}
       order by due_at, keyword_id
       limit ${claim.most}
-      for update
-    ),
-    claimed as (
-      update batch.rank_check c
-      set status = 'asked', tries = c.tries + 1, asked_by = ${claim.by}, reserved = ${claim.callsEach},
-          spent_on = ${claim.spentOn}
-      from due, batch.tracker t
-      where c.workspace_id = due.workspace_id and c.tracker_id = due.tracker_id and c.day = due.day
-        and c.keyword_id = due.keyword_id
-        and t.workspace_id = c.workspace_id and t.id = c.tracker_id
-      returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
-        c.tries, c.due_at as "dueAt", c.reserved, c.spent_on as "spentOn",
-        t.site, t.match, t.engine, t.device, t.location, t.language, t.depth
-    )
-    -- Joined only now: checks are changed on the coordinator, where keywords may be spread over machines.
-    select c.*, k.display as keyword from claimed c
-    join batch.keyword k on k.workspace_id = ${tracker.workspaceId} and k.id = c."keywordId"`.execute(tx)
-  return rows
+      for update))
+    returning day, keyword_id as "keywordId", tries, due_at as "dueAt"`.execute(tx)
+  // Read only now: checks are changed on the coordinator, where keywords may be spread over machines.
+  const words = await sql<{ id: bigint; display: string }>`
+    select id, display from batch.keyword
+    where workspace_id = ${tracker.workspaceId}
+      and id = any (${rows.map(({ keywordId }) => String(keywordId))}::bigint[])`.execute(tx)
+  const displayOf = new Map(words.rows.map(({ id, display }) => [id, display]))
+  return rows.flatMap((row) => {
+    const keyword = displayOf.get(row.keywordId)
+    const { callsEach: reserved, spentOn } = claim
+    return keyword === undefined ? [] : [{ ...tracker, ...row, keyword, reserved, spentOn }]
+  })
 }
 
 /** What became of a check. */
@@ -185,7 +184,7 @@ export async function endChecks(
 export async function freeLostChecks(tx: BatchTx, by: string, dueAt: Date): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     with gone as materialized (
-      select workspace_id, tracker_id, day, keyword_id, source, reserved, spent_on,
+      select ctid as place, workspace_id, tracker_id, day, keyword_id, source, reserved, spent_on,
              exists (select from batch.rank_order o
                      where o.workspace_id = c.workspace_id and o.tracker_id = c.tracker_id and o.day = c.day
                        and o.keyword_id = c.keyword_id and o.state = 'waiting') as is_ordered
@@ -201,8 +200,7 @@ export async function freeLostChecks(tx: BatchTx, by: string, dueAt: Date): Prom
           reason = case when g.is_ordered then null else 'worker_lost' end,
           asked_by = null, reserved = 0, spent_on = null
       from gone g
-      where c.workspace_id = g.workspace_id and c.tracker_id = g.tracker_id and c.day = g.day
-        and c.keyword_id = g.keyword_id
+      where c.ctid = g.place
       returning g.is_ordered
     ),
     counted as (
@@ -244,20 +242,17 @@ export async function closeChecks(
   { most, isOrderedToo }: { most: number; isOrderedToo: boolean },
 ): Promise<EndedCheck[]> {
   const { rows } = await sql<EndedCheck>`
-    with over as (
-      select workspace_id, tracker_id, day, keyword_id from batch.rank_check
-      where (status = 'due' and (closes_at <= ${now} or tries >= ${mostTries}))
-         or (status = 'ordered' and closes_at <= ${now} and ${isOrderedToo})
-      order by workspace_id, tracker_id, day, keyword_id
-      limit ${most}
-      for update
-    ),
-    closed as (
+    with closed as (
       update batch.rank_check c set status = 'failed',
         reason = coalesce(c.reason, case c.status when 'ordered' then 'not_ready' else 'not_checked' end)
-      from over o, batch.tracker t
-      where c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
-        and c.keyword_id = o.keyword_id
+      from batch.tracker t
+      where c.ctid = any (array(
+          select ctid from batch.rank_check
+          where (status = 'due' and (closes_at <= ${now} or tries >= ${mostTries}))
+             or (status = 'ordered' and closes_at <= ${now} and ${isOrderedToo})
+          order by workspace_id, tracker_id, day, keyword_id
+          limit ${most}
+          for update))
         and t.workspace_id = c.workspace_id and t.id = c.tracker_id
       returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
         c.source, t.engine, t.device, t.location, t.depth, c.reason

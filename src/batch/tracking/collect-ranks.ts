@@ -32,8 +32,10 @@ async function collect(app: BatchApp, run: RunInHand): Promise<Collected> {
   const inRun = <T>(work: (tx: BatchTx) => Promise<T>): Promise<T> =>
     app.db.transaction().execute(async (tx) => {
       await app.fence(tx)
+      const worked = await work(tx)
+      // At the end, so that the sources do not wait for each other's work: the run's row is locked until the commit.
       await fenceOfRun(run)(tx)
-      return work(tx)
+      return worked
     })
 
   for (const { settings } of app.sources.values()) await openSourceRow(app.db, settings)

@@ -43,9 +43,14 @@ export type Work<Check extends ClaimedCheck> = {
 }
 
 const mostAtOnce = 32
-const settleAtMost = 200
+// A transaction costs about as much for one answer as for many, so answers wait a moment for others.
+const storedTogether = mostAtOnce / 2
+const storedWithinMs = 250
 
-/** Makes the checks of one source that are due: claimed in batches, paced over all processes, settled in batches. */
+/**
+ * Makes the checks of one source that are due, paced over all processes. Each turn stores the answers that have come and
+ * takes as many checks as there is room for, in one transaction.
+ */
 export async function workThrough<Check extends ClaimedCheck>(
   app: BatchApp,
   run: RunInHand,
@@ -54,42 +59,78 @@ export async function workThrough<Check extends ClaimedCheck>(
 ): Promise<void> {
   const pacer = openPacer(app.db, ranks.name, source.settings.ratePerSecond)
   const matcherFor = openMatchers()
-  const finished: Made<Check>[] = []
-  const underWay = new Set<Promise<void>>()
+  const calls = openCalls<Check>()
   let done = 0
-  let trouble: unknown
-
-  const begin = (check: Check) => {
-    const made = work
-      .make(check, matcherFor(check), pacer.turn)
-      .then(
-        (outcome) => void finished.push({ check, outcome }),
-        (error) => {
-          trouble ??= error
-        },
-      )
-      .finally(() => underWay.delete(made))
-    underWay.add(made)
-  }
 
   for (;;) {
+    const batch = calls.takeFinished()
     // What is answered and not yet stored counts too: it may be what makes the source rest.
-    const free = mostAtOnce - underWay.size - finished.length
-    const isStopping = run.signal.aborted || trouble !== undefined
-    const claimed = isStopping || free < mostAtOnce / 2 ? [] : await inRun((tx) => work.claim(tx, free))
-    claimed.forEach(begin)
-    if (underWay.size === 0 && finished.length === 0 && claimed.length === 0) break
-    if (finished.length === 0) await Promise.race(underWay)
-    const batch = finished.splice(0, settleAtMost)
-    if (batch.length === 0) continue
-    await inRun((tx) => work.settle(tx, batch))
-    done += batch.length
-    collected.checks += batch.filter(({ outcome }) => outcome.kind !== 'ordered').length
-    collected.calls += batch.reduce((sum, { outcome }) => sum + outcome.calls, 0)
-    collected.failed += batch.filter(({ outcome }) => outcome.kind === 'failed').length
-    run.report(1 - 1 / (1 + done / 1000))
+    const free = mostAtOnce - calls.underWay()
+    const isStopping = run.signal.aborted || calls.trouble() !== undefined
+    const most = isStopping || free < mostAtOnce / 2 ? 0 : free
+    const claimed =
+      batch.length === 0 && most === 0
+        ? []
+        : await inRun(async (tx) => {
+            if (batch.length > 0) await work.settle(tx, batch)
+            return most > 0 ? work.claim(tx, most) : []
+          })
+    for (const check of claimed) calls.begin(check, work.make(check, matcherFor(check), pacer.turn))
+    if (batch.length > 0) {
+      done += batch.length
+      collected.checks += batch.filter(({ outcome }) => outcome.kind !== 'ordered').length
+      collected.calls += batch.reduce((sum, { outcome }) => sum + outcome.calls, 0)
+      collected.failed += batch.filter(({ outcome }) => outcome.kind === 'failed').length
+      run.report(1 - 1 / (1 + done / 1000))
+    }
+    if (calls.underWay() === 0 && calls.finished() === 0) break
+    await calls.enoughFinished()
   }
+  const trouble = calls.trouble()
   if (trouble !== undefined) throw trouble
+}
+
+/** The calls of a source that are under way, and the answers that wait to be stored. */
+function openCalls<Check extends ClaimedCheck>() {
+  const finished: Made<Check>[] = []
+  let underWay = 0
+  let trouble: unknown
+  let look = () => {}
+  return {
+    underWay: () => underWay,
+    finished: () => finished.length,
+    trouble: () => trouble,
+    takeFinished: () => finished.splice(0),
+    begin(check: Check, making: Promise<CheckOutcome>): void {
+      underWay++
+      making
+        .then(
+          (outcome) => void finished.push({ check, outcome }),
+          (error) => {
+            trouble ??= error
+          },
+        )
+        .finally(() => {
+          underWay--
+          look()
+        })
+    },
+    /** Resolves when enough was answered, when the first answer has waited long enough, or when no other will come. */
+    enoughFinished: () =>
+      new Promise<void>((resolve) => {
+        let timer: NodeJS.Timeout | undefined
+        const end = () => {
+          clearTimeout(timer)
+          look = () => {}
+          resolve()
+        }
+        look = () => {
+          if (underWay === 0 || finished.length >= storedTogether) end()
+          else if (finished.length > 0) timer ??= setTimeout(end, storedWithinMs)
+        }
+        look()
+      }),
+  }
 }
 
 /** Sites are read once for each tracker, not for each keyword. */

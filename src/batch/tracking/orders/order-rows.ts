@@ -169,7 +169,7 @@ export async function claimReady(
 ): Promise<ReadyOrder[]> {
   const { rows } = await sql<ReadyOrder>`
     with ready as (
-      select o.* from batch.rank_order o
+      select o.*, c.ctid as place from batch.rank_order o
       join batch.rank_check c on c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
         and c.keyword_id = o.keyword_id and c.status = 'ordered'
       where o.source = ${claim.source} and o.state = 'waiting' and o.is_ready and o.order_id is not null
@@ -181,9 +181,7 @@ export async function claimReady(
     claimed as (
       update batch.rank_check c set status = 'asked', asked_by = ${claim.by}, reserved = 0, spent_on = o.spent_on
       from ready o, batch.tracker t
-      where c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
-        and c.keyword_id = o.keyword_id
-        and t.workspace_id = c.workspace_id and t.id = c.tracker_id
+      where c.ctid = o.place and t.workspace_id = c.workspace_id and t.id = c.tracker_id
       returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
         c.tries, c.due_at as "dueAt", c.reserved, c.spent_on as "spentOn", c.closes_at as "closesAt",
         o.order_id as "orderId", o.number, o.ordered_at as "orderedAt",
