@@ -91,6 +91,7 @@ function volumes(task: Task, { web, day }: SourceContext): SourceReply {
     paid: true,
     isGood: true,
     asks: keywords.join('\t'),
+    tells: result.map(({ keyword }) => keyword),
     body: envelope(20000, 'Ok.', [done]),
   }
 }

@@ -28,15 +28,14 @@ export const naverSearchadWire: SourceWire = {
       return { status: 400, body: invalidParameter }
     const list = hints.flatMap((hint) => (isUnknown(hint) ? [] : [row(hint, context)]))
     const related = hints.slice(0, 1).map((hint) => row(`${hint}추천`, context))
-    const body = context.strikes('unreadable')
-      ? { keywordList: null }
-      : { keywordList: [...list, ...related] }
+    const isRead = !context.strikes('unreadable')
     return {
       status: 200,
-      body,
+      body: { keywordList: isRead ? [...list, ...related] : null },
       paid: true,
       asks: hints.join(','),
-      isGood: true,
+      isGood: isRead,
+      tells: list.map(({ relKeyword }) => relKeyword),
       headers: { 'x-transaction-id': 'SANDBOX' },
     }
   },

@@ -27,7 +27,8 @@ export function answerTrend(request: SourceRequest, context: SourceContext): Sou
     ? keywordGroups.map(({ groupName, keywords }) => ({ title: groupName, keywords, data: [] }))
     : courses(context.web, ask)
   const asks = JSON.stringify([startDate, endDate, timeUnit, keywordGroups])
-  return { status: 200, paid: true, isGood: true, asks, body: { ...told, results } }
+  const tells = keywordGroups.map(({ keywords }) => [endDate, ...keywords].join('\t'))
+  return { status: 200, paid: true, isGood: true, asks, tells, body: { ...told, results } }
 }
 
 const hubInvalid = { status: 400, body: { error: { errorCode: '100', message: 'Bad Request Exception' } } }

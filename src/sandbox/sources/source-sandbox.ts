@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { urlOnThisMachine } from '../../platform/loopback.ts'
+import { openBusiest } from './busiest.ts'
 import { openTaskQueue, type TaskQueue } from './task-queue.ts'
 import { openWeb, type Web } from './web.ts'
 
@@ -21,10 +22,15 @@ export type SourceBook = {
   paid: number
   /** Paid calls that asked for what a good answer had told already on the same day. */
   paidAgain: number
+  /** Keywords in good answers that one had told already in the same month, of what is asked for once a month. */
+  toldAgain: number
   /** Calls that were turned away because they came too fast. */
   throttled: number
   paidByDay: Record<string, number>
   mostInASecond: number
+  mostInAMinute: number
+  /** How often each fault was drawn. */
+  struck: Partial<Record<Fault, number>>
   outcomes: Record<string, number>
 }
 
@@ -49,6 +55,8 @@ export type SourceReply = {
   readonly isThrottled?: boolean
   readonly asks?: string
   readonly isGood?: boolean
+  /** What it tells that nobody needs to ask for again in the same month. */
+  readonly tells?: readonly string[]
   /** Searches that were ordered by it, each of which is on the bill whatever becomes of this answer. */
   readonly orders?: readonly { readonly asks: string; readonly isGood: boolean }[]
 }
@@ -99,7 +107,9 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
   const now = options.clock ?? (() => new Date(Date.now() + offsetMs))
   const strikes = (fault: Fault) => {
     const rate = rates.get(fault) ?? 0
-    return rate > 0 && draw() < rate
+    const isStruck = rate > 0 && draw() < rate
+    if (isStruck) book.struck[fault] = (book.struck[fault] ?? 0) + 1
+    return isStruck
   }
   const context: SourceContext = {
     web: openWeb(options.seed ?? 'web'),
@@ -112,22 +122,35 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
     calls: 0,
     paid: 0,
     paidAgain: 0,
+    toldAgain: 0,
     throttled: 0,
     paidByDay: {},
     mostInASecond: 0,
+    mostInAMinute: 0,
+    struck: {},
     outcomes: {},
   }
   // What was told today: nobody asks about another day again.
   let told = { day: '', asks: new Set<string>() }
-  const recent: number[] = []
+  let toldInMonth = { month: '', names: new Set<string>() }
+  const busiest = openBusiest()
   // A bucket of one second's calls that fills up again at the rate.
   let bucket = { left: callsPerSecond, at: performance.now() }
 
   const count = (reply: SourceReply, outcome: string) => {
     book.outcomes[outcome] = (book.outcomes[outcome] ?? 0) + 1
+    if (reply.isGood && reply.tells) tell(reply.tells)
     if (reply.paid) bill(reply.asks, reply.isGood ?? false)
     for (const { asks, isGood } of reply.orders ?? []) bill(asks, isGood)
     if (reply.isThrottled) book.throttled++
+  }
+  const tell = (names: readonly string[]) => {
+    const month = context.day().slice(0, 7)
+    if (toldInMonth.month !== month) toldInMonth = { month, names: new Set() }
+    for (const name of names) {
+      if (toldInMonth.names.has(name)) book.toldAgain++
+      toldInMonth.names.add(name)
+    }
   }
   const bill = (asks: string | undefined, isGood: boolean) => {
     const day = context.day()
@@ -140,9 +163,9 @@ export async function openSourceSandbox(options: SourceSandboxOptions): Promise<
   }
 
   const isTooFast = (at: number) => {
-    while (recent.length > 0 && recent[0]! <= at - 1000) recent.shift()
-    recent.push(at)
-    book.mostInASecond = Math.max(book.mostInASecond, recent.length)
+    busiest.count(at)
+    book.mostInASecond = busiest.mostInASecond
+    book.mostInAMinute = busiest.mostInAMinute
     const left = Math.min(callsPerSecond, bucket.left + ((at - bucket.at) / 1000) * callsPerSecond)
     bucket = { left: Math.max(0, left - 1), at }
     return left < 1
