@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { reseal } from '../../src/billing/reseal.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
@@ -241,4 +242,71 @@ test('a lost answer is found waiting, and a new vault key opens what was kept', 
   world.script.confirm(await referenceOf('lost'))
   await sweep()
   expect(await newest('lost')).toMatchObject({ status: 'paid' })
+})
+
+/** A first charge whose requests are all lost, until the attempt is given up. */
+async function givenUp(account: string): Promise<string> {
+  world.script.nextCharges(...Array.from({ length: 20 }, () => ({ kind: 'lost_request' as const })))
+  await world.subscribe(account)
+  await world.advanceTo(inMs(dayMs + 3_700_000))
+  world.script.forgetPlays()
+  const invoice = await newest(account)
+  expect(invoice).toMatchObject({ status: 'void', payments: [{ failure_code: 'never_arrived' }] })
+  return invoice.payments[0].reference
+}
+
+test('what arrives after it was given up and waits for its customer is ended by reconciling', async () => {
+  const reference = await givenUp('arrives')
+  const amount = { minor: 9900n, currency: 'KRW' as const }
+  const late = { reference, accountId: 'arrives', amount, status: 'awaiting' as const, code: null }
+  world.script.book.set(reference, { ...late, at: world.app.clock(), refunds: [], dispute: null })
+  const reconcile = () => reconcilePayments(world.app, inDays(-2), inDays(1))
+  world.script.nextCancels('unknown')
+  expect((await reconcile()).differences).toMatchObject([{ kind: 'status', reference }])
+  expect(await reconcile()).toMatchObject({ differences: [], repaired: [{ kind: 'status', reference }] })
+  expect(world.script.confirm(reference)).toBe(false)
+  expect(await reconcile()).toMatchObject({ differences: [], repaired: [] })
+})
+
+test('what is confirmed while it is ended goes back', async () => {
+  const reference = await givenUp('confirms')
+  const amount = { minor: 9900n, currency: 'KRW' as const }
+  const late = { reference, accountId: 'confirms', amount, status: 'awaiting' as const, code: null }
+  world.script.book.set(reference, { ...late, at: world.app.clock(), refunds: [], dispute: null })
+  world.script.hooks.beforeCancel = async () => void world.script.confirm(reference)
+  await reconcilePayments(world.app, inDays(-2), inDays(1))
+  world.script.hooks.beforeCancel = async () => {}
+  await sweep()
+  expect(world.script.book.get(reference)).toMatchObject({
+    status: 'paid',
+    refunds: [{ status: 'succeeded' }],
+  })
+})
+
+test('a charge that was held up until it was given up does not wait for its customer', async () => {
+  const card = asksCard()
+  world.script.askCustomer(card)
+  let letGo = () => {}
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve
+  })
+  world.script.hooks.beforeCharge = async () => {
+    world.script.hooks.beforeCharge = async () => {}
+    await held
+  }
+  const sent = world.script.calls.charge
+  const asking = world.subscribe('held', { card })
+  await expect.poll(() => world.script.calls.charge).toBe(sent + 1)
+  world.script.nextCharges(...Array.from({ length: 20 }, () => ({ kind: 'lost_request' as const })))
+  // Its key is no longer known, and lookups over more than an hour find nothing.
+  for (const minutes of [0, 1_445, 40, 40, 40]) {
+    await world.advanceTo(inMs(minutes * 60_000))
+    await sweep()
+  }
+  world.script.forgetPlays()
+  const reference = await referenceOf('held')
+  expect(await newest('held')).toMatchObject({ status: 'void' })
+  letGo()
+  await asking
+  await expect.poll(() => world.script.book.get(reference)?.status).toBe('canceled')
 })

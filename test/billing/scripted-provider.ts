@@ -234,6 +234,8 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
     card,
     /** What the next charges meet, in order. */
     nextCharges: (...plays: ChargePlay[]) => void charges.push(...plays),
+    /** What was scripted for charges and did not come yet will not come. */
+    forgetPlays: () => void charges.splice(0),
     nextRefunds: (...plays: RefundPlay[]) => void refundPlays.push(...plays),
     /** A card that is declined from now on; without a code it pays again. */
     declineCard(billingKey: string, code: DeclineCode | null) {

@@ -14,6 +14,7 @@ import { sendRefund } from '../refunds/send-refund.ts'
 import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { lockSubscription, lockSubscriptionsOf } from '../subscriptions/subscription-rows.ts'
+import { endGivenUp } from './end-given-up.ts'
 import { settleDecided } from './settle-decided.ts'
 import { settlePayments } from './settle-payments.ts'
 import {
@@ -53,6 +54,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
 async function settleCharge(app: BillingApp, ours: KnownPayment, record: ProviderPayment): Promise<void> {
   const { paymentId } = ours
   const outcome = outcomeOfPayment(record, ours)
+  if (outcome.kind === 'awaiting' && ours.isFailed) return endGivenUp(app, ours, outcome.providerId)
   if (outcome.kind !== 'paid' && outcome.kind !== 'failed') return
 
   // A sender that is still at it records the same truth; the row lock makes either of them the first.

@@ -8,6 +8,7 @@ import { insertNextAction } from '../payments/next-action-rows.ts'
 import type { Attempt, PaymentOutcome } from '../payments/payment.ts'
 import { markAwaiting, markUnknown, markUnsent } from '../payments/payment-rows.ts'
 import { lockSubscriptionsOf, setSubscriptionStatus } from '../subscriptions/subscription-rows.ts'
+import { endGivenUp } from './end-given-up.ts'
 import { isOpen, type LockedPayment, readLockedPayments } from './locked-payment-rows.ts'
 import { paymentEvent } from './payment-event.ts'
 import { type Decided, settleDecided } from './settle-decided.ts'
@@ -23,9 +24,10 @@ export type Settling = {
 export async function settlePayments(app: BillingApp, settlings: readonly Settling[]): Promise<void> {
   const now = app.clock()
   for (const settling of settlings) {
-    const { outcome } = settling
+    const { attempt, outcome } = settling
     if (outcome.kind === 'unknown' || outcome.kind === 'not_sent') await recordDoubt(app, settling, now)
-    else if (outcome.kind === 'awaiting') await recordAwaiting(app, settling.attempt, outcome, now)
+    else if (outcome.kind === 'awaiting' && !(await recordAwaiting(app, attempt, outcome, now)))
+      await endGivenUp(app, attempt, outcome.providerId)
   }
   let rest = settlings
     .map(({ attempt: { paymentId }, outcome }) => ({ paymentId, outcome }))
@@ -75,18 +77,19 @@ async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settlin
 
 /**
  * The customer has to confirm it: what they need for that is kept, and a renewal is past due meanwhile. They have until
- * the provider gives it up or dunning takes its next step, whichever comes first; then it is ended there.
+ * the provider gives it up or dunning takes its next step, whichever comes first; then it is ended there. False: the
+ * attempt was given up meanwhile.
  */
 async function recordAwaiting(
   app: BillingApp,
   { paymentId, lookupCount }: Attempt,
   { providerId, nextAction }: Extract<PaymentOutcome, { kind: 'awaiting' }>,
   now: Date,
-): Promise<void> {
-  await app.db.transaction().execute(async (tx) => {
+): Promise<boolean> {
+  return app.db.transaction().execute(async (tx) => {
     await lockSubscriptionsOf(tx, [paymentId])
     const [locked] = await readLockedPayments(tx, [paymentId])
-    if (!locked || !isOpen(locked)) return
+    if (!locked || !isOpen(locked)) return false
     const dunned = isDunned(locked)
     const firstFailedAt = locked.firstFailedAt ?? now
     const step = dunned
@@ -99,7 +102,7 @@ async function recordAwaiting(
       nextLookupAfterMs: lookupAgainAfterMs(lookupCount + 1),
       lookupBy: isNew ? until : (locked.awaitedUntil ?? until),
     })
-    if (!isNew) return
+    if (!isNew) return true
     const events: NewEvent[] = [paymentEvent('payment.action_required', locked)]
     if (dunned) {
       await noteFirstFailure(tx, locked.invoiceId, firstFailedAt)
@@ -109,6 +112,7 @@ async function recordAwaiting(
       }
     }
     await insertEvents(tx, now, events)
+    return true
   })
 }
 

@@ -8,13 +8,15 @@ export type KnownPayment = {
   readonly providerId: string | null
   readonly reference: string
   readonly amount: Money
+  /** We have given it up, or the provider declined it. */
+  readonly isFailed: boolean
 }
 
 /** The payment that a provider knows by this reference of ours. */
 export async function findByReference(db: BillingDb, reference: string): Promise<KnownPayment | undefined> {
   const found = await db
     .selectFrom('billing.payment')
-    .select(['id', 'provider', 'provider_id', 'amount', 'currency'])
+    .select(['id', 'provider', 'provider_id', 'amount', 'currency', 'status'])
     .where('provider_reference', '=', reference)
     .executeTakeFirst()
   return (
@@ -24,6 +26,7 @@ export async function findByReference(db: BillingDb, reference: string): Promise
       providerId: found.provider_id,
       reference,
       amount: { minor: found.amount, currency: found.currency },
+      isFailed: found.status === 'failed',
     }
   )
 }
