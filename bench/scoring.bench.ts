@@ -9,6 +9,8 @@ const KEYWORDS = Number(process.env['BENCH_KEYWORDS'] ?? sized(1_000_000, 2_000)
 const DAYS = 3
 const MOST_MEGABYTES = 500
 const MOST_MS = 100
+/** Hundredths of a second that the host may take in a second and a little for the second to count as ours. */
+const MOST_STOLEN_TICKS = 2
 
 /** Every keyword of a large installation is scored while the same process answers: how long it takes, how much it holds. */
 export async function bench(): Promise<BenchResult[]> {
@@ -24,11 +26,13 @@ export async function bench(): Promise<BenchResult[]> {
     const scorer = await stage.start('./serve-process.ts')
     const scoring = run(stage, scorer, 'predict')
     let mostMs = 0
+    let mostMsOnOwnCores = 0
     let ended = false
     void scoring.finally(() => {
       ended = true
     })
     while (!ended) {
+      const stolen = stolenTicks()
       const { mostMs: slowest } = await stage.load({
         port: scorer.port,
         connections: 2,
@@ -39,6 +43,7 @@ export async function bench(): Promise<BenchResult[]> {
         spread: 1,
       })
       mostMs = Math.max(mostMs, slowest)
+      if (stolenTicks() - stolen <= MOST_STOLEN_TICKS) mostMsOnOwnCores = Math.max(mostMsOnOwnCores, slowest)
     }
     const { seconds, predictions } = await scoring
     const scored = `scoring ${predictions.toLocaleString('en')} keywords`
@@ -57,7 +62,15 @@ export async function bench(): Promise<BenchResult[]> {
         ours: mostMs,
         floor: MOST_MS,
         ratio: mostMs / MOST_MS,
-        goal: `at most ${MOST_MS} ms on two idle cores`,
+        goal: `at most ${MOST_MS} ms where nobody else uses the cores`,
+      },
+      {
+        promise: 'the same, in the seconds in which the host left the cores to this machine',
+        unit: 'ms',
+        ours: mostMsOnOwnCores,
+        floor: MOST_MS,
+        ratio: mostMsOnOwnCores / MOST_MS,
+        goal: `at most ${MOST_MS} ms`,
       },
       {
         promise: `${scored}, from trigger to end`,
@@ -119,6 +132,12 @@ async function fillToScore(stage: Stage): Promise<void> {
     from generate_series('2026-07-19'::date - ${DAYS - 1}, '2026-07-19'::date, '1 day') d, batch.keyword k
     where k.workspace_id <> 'ws_train'`)
   await stage.db.query('analyze')
+}
+
+/** Processor time that the host gave to others while this machine wanted it; Linux alone tells it. */
+function stolenTicks(): number {
+  if (process.platform !== 'linux') return 0
+  return Number(readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/\s+/)[8])
 }
 
 /** What a process had in memory at most. Only Linux tells it of another process. */
