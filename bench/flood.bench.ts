@@ -1,8 +1,6 @@
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { startBuiltServe } from './built-serve.ts'
 import type { LoadOrder } from './load-process.ts'
 import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
@@ -21,15 +19,9 @@ const seconds = sized(20, 3)
  */
 export async function bench(): Promise<BenchResult[]> {
   const stage = await openStage()
-  const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
-  const serve = spawn(process.execPath, [main, 'serve'], {
-    env: { ...process.env, ...stage.environment, PORT: '0' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const serve = await startBuiltServe(stage)
   try {
-    const port = await portOf(serve.stdout)
-    const base = `http://127.0.0.1:${port}`
-    const own = readFileSync(join(stage.environment['RANKLEDGER_DATA']!, 'token'), 'utf8').trim()
+    const { port, base, token: own } = serve
     await fill(stage, base, own)
     const grant = {
       scopes: ['batch:write', 'billing:write', 'billing:refund'],
@@ -56,7 +48,7 @@ export async function bench(): Promise<BenchResult[]> {
       if (unexpected.length > 0 || Object.keys(statuses).length === unexpected.length) throw new Error(told)
     }
     const allowed = Math.max(3 * idle, 50)
-    const memory = peakMb(serve.pid!)
+    const memory = peakMb(serve.process.pid!)
     return [
       {
         promise: "others' p99 while one token floods with the largest requests of both areas",
@@ -76,7 +68,7 @@ export async function bench(): Promise<BenchResult[]> {
       },
     ]
   } finally {
-    serve.kill('SIGKILL')
+    serve.process.kill('SIGKILL')
     await stage.close()
   }
 }
@@ -228,19 +220,6 @@ async function ask(base: string, token: string, method: string, path: string, bo
     ...(body && { body: JSON.stringify(body) }),
   })
   return { status: answer.status, body: await answer.json() }
-}
-
-function portOf(output: NodeJS.ReadableStream): Promise<number> {
-  return new Promise((resolve) => {
-    let text = ''
-    output.on('data', (chunk) => {
-      // Read to the end, so that the service never waits for its log to be taken.
-      if (text.length > 100_000) return
-      text += chunk
-      const port = /"event":"service.started".*?"port":(\d+)/.exec(text)?.[1]
-      if (port) resolve(Number(port))
-    })
-  })
 }
 
 function peakMb(pid: number): number {
