@@ -645,6 +645,27 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/bounded-reads.test.ts',
   },
   {
+    name: 'a late answer leaves a payment waiting that was given up',
+    file: 'src/billing/collection/settle-payments.ts',
+    from: 'await endGivenUp(app, attempt, outcome.providerId)',
+    to: 'continue',
+    story: 'test/billing/authentication.test.ts',
+  },
+  {
+    name: 'reconciling leaves a payment waiting that was given up',
+    file: 'src/billing/collection/settle-from-provider.ts',
+    from: "if (outcome.kind === 'awaiting' && ours.isFailed) return endGivenUp(app, ours, outcome.providerId)",
+    to: '',
+    story: 'test/billing/authentication.test.ts',
+  },
+  {
+    name: 'what was confirmed while it was ended is not heard of',
+    file: 'src/billing/collection/end-given-up.ts',
+    from: "if (kind !== 'paid') return",
+    to: 'if (kind) return',
+    story: 'test/billing/authentication.test.ts',
+  },
+  {
     name: 'waits do not end when the provider answers again',
     file: 'src/billing/probe-provider.ts',
     from: "? 0 : wakeUnsettled(app.db, 'unanswered', name)",

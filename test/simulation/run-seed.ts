@@ -1,5 +1,6 @@
 import type { Violation } from './checker.ts'
 import { type History, hashOf } from './history.ts'
+import { judgeBooks } from './restore.ts'
 import { type Counts, calm, openSimulatedWorld, type SimulatedWorld } from './simulated-world.ts'
 import type { Stage } from './stage.ts'
 import { judge } from './verdict.ts'
@@ -23,6 +24,7 @@ export async function runSeed(stage: Stage, seed: number): Promise<SeedResult> {
     const clients = openClients(world)
     const trouble = await live(world, clients, seed % oneWaveIn === 3)
     const violations = await judge(stage, world, clients.secrets)
+    if (trouble.length === 0) violations.push(...(await judgeBooks(world)))
     return {
       seed,
       hash: hashOf([world.history.entries, world.model.book]),
