@@ -97,8 +97,8 @@ export async function openSources(dir: string, { words, days, ratePerSecond }: S
     daysBack: 0,
     checksPerCall: 1,
   }
-  // Slow enough for the line of calls to be what holds them back.
-  const heldBack = Math.max(1, Math.floor(ratePerSecond / 2))
+  // Slow enough for the line of calls to be what holds them back, also when there are few.
+  const heldBack = Math.min(Math.ceil(ratePerSecond / 2), Math.max(10, Math.ceil(keywords / 100)))
   const family = await Promise.all(
     serpFamily.map(async ({ source, location, also }, at): Promise<Tracked> => {
       const own = words.filter((_, n) => n % serpFamily.length === at)

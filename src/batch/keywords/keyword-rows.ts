@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
-import type { BatchDb } from '../app.ts'
+import type { BatchDb, BatchTx } from '../app.ts'
 import { send } from '../statement.ts'
 import type { Keyword } from './keyword.ts'
 
@@ -134,6 +134,27 @@ export async function findKeywordIds(
     values: [workspaceId, keys],
   })
   return new Map(rows.map(({ key, id }) => [key, id]))
+}
+
+/**
+ * Adds to each what its keyword looks like. A statement of its own: what is changed on the coordinator of a cluster cannot be
+ * joined with keywords, which are spread over machines, in the same one.
+ */
+export async function withKeywords<Row extends { workspaceId: string; keywordId: bigint }>(
+  db: BatchDb | BatchTx,
+  rows: readonly Row[],
+): Promise<(Row & { keyword: string })[]> {
+  if (rows.length === 0) return []
+  const workspaces = [...new Set(rows.map(({ workspaceId }) => workspaceId))]
+  const ids = rows.map(({ keywordId }) => String(keywordId))
+  const found = await sql<{ id: bigint; display: string }>`
+    select id, display from batch.keyword
+    where workspace_id = any (${workspaces}::text[]) and id = any (${ids}::bigint[])`.execute(db)
+  const displayOf = new Map(found.rows.map(({ id, display }) => [id, display]))
+  return rows.flatMap((row) => {
+    const keyword = displayOf.get(row.keywordId)
+    return keyword === undefined ? [] : [{ ...row, keyword }]
+  })
 }
 
 export type RecentRank = {

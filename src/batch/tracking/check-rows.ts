@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Day } from '../../platform/time.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
+import { withKeywords } from '../keywords/keyword-rows.ts'
 import type { MatchMode } from './site.ts'
 import { type CheckPlan, mostTries, type Tracker } from './tracker.ts'
 import { installationScope } from './tracker-rows.ts'
@@ -129,17 +130,11 @@ export async function claimChecks(
       limit ${claim.most}
       for update))
     returning day, keyword_id as "keywordId", tries, due_at as "dueAt"`.execute(tx)
-  // Read only now: checks are changed on the coordinator, where keywords may be spread over machines.
-  const words = await sql<{ id: bigint; display: string }>`
-    select id, display from batch.keyword
-    where workspace_id = ${tracker.workspaceId}
-      and id = any (${rows.map(({ keywordId }) => String(keywordId))}::bigint[])`.execute(tx)
-  const displayOf = new Map(words.rows.map(({ id, display }) => [id, display]))
-  return rows.flatMap((row) => {
-    const keyword = displayOf.get(row.keywordId)
-    const { callsEach: reserved, spentOn } = claim
-    return keyword === undefined ? [] : [{ ...tracker, ...row, keyword, reserved, spentOn }]
-  })
+  const { callsEach: reserved, spentOn } = claim
+  return withKeywords(
+    tx,
+    rows.map((row) => ({ ...tracker, ...row, reserved, spentOn })),
+  )
 }
 
 /** What became of a check. */
@@ -241,25 +236,21 @@ export async function closeChecks(
   now: Date,
   { most, isOrderedToo }: { most: number; isOrderedToo: boolean },
 ): Promise<EndedCheck[]> {
-  const { rows } = await sql<EndedCheck>`
-    with closed as (
-      update batch.rank_check c set status = 'failed',
-        reason = coalesce(c.reason, case c.status when 'ordered' then 'not_ready' else 'not_checked' end)
-      from batch.tracker t
-      where c.ctid = any (array(
-          select ctid from batch.rank_check
-          where (status = 'due' and (closes_at <= ${now} or tries >= ${mostTries}))
-             or (status = 'ordered' and closes_at <= ${now} and ${isOrderedToo})
-          order by workspace_id, tracker_id, day, keyword_id
-          limit ${most}
-          for update))
-        and t.workspace_id = c.workspace_id and t.id = c.tracker_id
-      returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
-        c.source, t.engine, t.device, t.location, t.depth, c.reason
-    )
-    select c.*, k.display as keyword from closed c
-    join batch.keyword k on k.workspace_id = c."workspaceId" and k.id = c."keywordId"`.execute(tx)
-  return rows
+  const { rows } = await sql<Omit<EndedCheck, 'keyword'>>`
+    update batch.rank_check c set status = 'failed',
+      reason = coalesce(c.reason, case c.status when 'ordered' then 'not_ready' else 'not_checked' end)
+    from batch.tracker t
+    where c.ctid = any (array(
+        select ctid from batch.rank_check
+        where (status = 'due' and (closes_at <= ${now} or tries >= ${mostTries}))
+           or (status = 'ordered' and closes_at <= ${now} and ${isOrderedToo})
+        order by workspace_id, tracker_id, day, keyword_id
+        limit ${most}
+        for update))
+      and t.workspace_id = c.workspace_id and t.id = c.tracker_id
+    returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
+      c.source, t.engine, t.device, t.location, t.depth, c.reason`.execute(tx)
+  return withKeywords(tx, rows)
 }
 
 /** Says why the checks of a source that are due do not go out, so that it is known when their day ends. */

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BatchTx } from '../../app.ts'
+import { withKeywords } from '../../keywords/keyword-rows.ts'
 import type { ClaimedCheck } from '../check-rows.ts'
 import { installationScope } from '../tracker-rows.ts'
 
@@ -167,7 +168,7 @@ export async function claimReady(
   tx: BatchTx,
   claim: { source: string; by: string; now: Date; most: number },
 ): Promise<ReadyOrder[]> {
-  const { rows } = await sql<ReadyOrder>`
+  const { rows } = await sql<Omit<ReadyOrder, 'keyword'>>`
     with ready as (
       select o.*, c.ctid as place from batch.rank_order o
       join batch.rank_check c on c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
@@ -177,19 +178,15 @@ export async function claimReady(
       order by o.look_at, o.tag
       limit ${claim.most}
       for update
-    ),
-    claimed as (
-      update batch.rank_check c set status = 'asked', asked_by = ${claim.by}, reserved = 0, spent_on = o.spent_on
-      from ready o, batch.tracker t
-      where c.ctid = o.place and t.workspace_id = c.workspace_id and t.id = c.tracker_id
-      returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
-        c.tries, c.due_at as "dueAt", c.reserved, c.spent_on as "spentOn", c.closes_at as "closesAt",
-        o.order_id as "orderId", o.number, o.ordered_at as "orderedAt",
-        t.site, t.match, t.language, o.engine, o.device, o.location, o.depth
     )
-    select c.*, k.display as keyword from claimed c
-    join batch.keyword k on k.workspace_id = c."workspaceId" and k.id = c."keywordId"`.execute(tx)
-  return rows
+    update batch.rank_check c set status = 'asked', asked_by = ${claim.by}, reserved = 0, spent_on = o.spent_on
+    from ready o, batch.tracker t
+    where c.ctid = o.place and t.workspace_id = c.workspace_id and t.id = c.tracker_id
+    returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
+      c.tries, c.due_at as "dueAt", c.reserved, c.spent_on as "spentOn", c.closes_at as "closesAt",
+      o.order_id as "orderId", o.number, o.ordered_at as "orderedAt",
+      t.site, t.match, t.language, o.engine, o.device, o.location, o.depth`.execute(tx)
+  return withKeywords(tx, rows)
 }
 
 /** Ends orders whose results were judged. */
