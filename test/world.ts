@@ -110,7 +110,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
   }
   const token = await makeToken({})
 
-  const checkCode = openCodeCheck(() => http.swagger())
+  const checkCode = codeCheckOf(app, http)
   const ask: World['ask'] = async (method, path, { body, headers = {}, token: own, raw } = {}) => {
     const bearer = own === undefined ? token : own
     const answer = await fetch(base + path, {
@@ -156,6 +156,18 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
+}
+
+// Reading the document takes longer than most stories. Which routes there are follows from these two, so worlds share it.
+const codeChecks = new Map<string, ReturnType<typeof openCodeCheck>>()
+
+function codeCheckOf({ config, sandboxUrl }: App, http: Http): ReturnType<typeof openCodeCheck> {
+  const name = `${config.mode} ${sandboxUrl !== undefined}`
+  const known = codeChecks.get(name)
+  if (known) return known
+  const made = openCodeCheck(() => http.swagger())
+  codeChecks.set(name, made)
+  return made
 }
 
 /** All that a token of this binding may have: admin is for all only. */

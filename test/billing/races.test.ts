@@ -46,7 +46,7 @@ test('a cancel at many offsets around the billing date: what was canceled first 
   const nextMonth = Date.parse('2026-04-05T09:00:00+09:00')
   const apartMs = 400_000
   const subscriptions: string[] = []
-  const many = size(200, 1000)
+  const many = size(80, 1000)
   for (let n = 0; n < many; n++) {
     world.skipTo(new Date(start + n * apartMs))
     subscriptions.push((await world.subscribe(`acct_${n}`)).data.subscription_id)
