@@ -12,8 +12,8 @@ export default defineConfig({
     // How long a story waits for what must come; a busy machine needs more than the second that is usual.
     expect: { poll: { timeout: 180_000 } },
     pool: 'forks',
-    // No module keeps state that another file's tests could see, and loading 1,300 modules anew for each of 150 files
-    // took a tenth of the whole. What a file changes of the process (environment, timers, globals) it puts back.
+    // No module keeps state that another file's tests could see, and loading 1,300 modules anew for each of 200 files
+    // would take a tenth of the whole. What a file changes of the process (environment, timers, globals) it puts back.
     isolate: false,
     // Many stories wait for a process, a lease or a disk, so two workers leave two cores half idle.
     maxWorkers: Math.min(6, 2 * availableParallelism()),
