@@ -38,7 +38,7 @@ async function examine(tell: Tell): Promise<void> {
   const guard = guardProcessOutput(openLog(config).log, { stdout: 'results' })
   try {
     await lookAtDisk(config, tell)
-    // Only a service whose database is fit is opened whole; opening would otherwise migrate it.
+    // Opening ends at the first trouble, and in sandbox mode makes the tables of an empty database: so only a fit one is opened.
     if (!(await lookAtDatabase(config, tell))) return
     const app = await openApp(config, { name: 'doctor', role: 'command', poolSize: 4 })
     try {
