@@ -230,6 +230,8 @@ function guardOf(provider: Provider, timeoutMs: number, metrics: Metrics): Provi
     metrics.providerAnswers.inc({ provider: name, call, outcome })
     metrics.providerSeconds.observe({ provider: name, call }, seconds)
   })
+  // Told from the start: without a first value nobody can tell a closed circuit from a number that is missing.
+  metrics.providerCircuit.set({ provider: name }, 0)
   return guardProvider(measured, {
     timeoutMs: timeoutMs + 1_000,
     onState: (state) =>

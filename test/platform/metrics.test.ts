@@ -1,4 +1,6 @@
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOperationsServer } from '../../src/installation/operations-server.ts'
 import { openReadiness } from '../../src/platform/http/readiness.ts'
@@ -24,6 +26,7 @@ test('what an operator asks is answered by a number', async () => {
     "insert into platform.worker (id, lock_key, beat_at) values ('dead', 2, now() - interval '1 minute')",
   )
   expect(await sampled('rankledger_workers_live')).toBe(1)
+  expect(await sampled('rankledger_provider_circuit{provider="sandbox"}')).toBe(0)
   const body = (account: string, key: string) => ({
     account_id: account,
     plan_id: 'pro-monthly',
@@ -144,6 +147,15 @@ test.each(['ops/prometheus-rules.yml', 'ops/grafana-dashboard.json'])(
       ([, name]) => name!,
     )
     expect(added.filter((name) => gauges.includes(name) && !ofOneProcess.includes(name))).toEqual([])
+  },
+)
+
+test.skipIf(spawnSync('promtool', ['--version']).error)(
+  'Prometheus fires the alerts: on the first fault of a route too, and once for all processes',
+  () => {
+    const file = fileURLToPath(new URL('prometheus-rules.yml', import.meta.url))
+    const { status, stdout, stderr } = spawnSync('promtool', ['test', 'rules', file], { encoding: 'utf8' })
+    expect([status, `${stdout}${stderr}`]).toEqual([0, expect.stringContaining('SUCCESS')])
   },
 )
 
