@@ -107,6 +107,10 @@ async function lookAtPooler(
     tell('pooler', 'ok', 'sessions are not shared')
     return true
   }
+  if (!(await takesTransactions(config))) {
+    tell('pooler', 'fault', 'the pooler refuses transactions; set pool_mode = transaction in PgBouncer')
+    return false
+  }
   if (config.database.preparedStatements && !(await keepsPreparedStatements(config))) {
     tell(
       'pooler',
@@ -128,6 +132,23 @@ async function lookAtPooler(
       `shared sessions, prepared statements ${config.database.preparedStatements ? 'kept' : 'off'}`,
     )
   return true
+}
+
+/** A pooler that shares sessions between statements refuses `begin`, and only then shows what it is. */
+async function takesTransactions(config: Config): Promise<boolean> {
+  const client = new pg.Client({ connectionString: config.databaseUrl!, query_timeout: 5_000 })
+  client.on('error', () => {})
+  try {
+    await client.connect()
+    await client.query('begin')
+    await client.query('rollback')
+    return true
+  } catch (error) {
+    if (/statement pooling mode/.test(sentenceOf(error))) return false
+    throw error
+  } finally {
+    await client.end().catch(() => {})
+  }
 }
 
 /** Two clients take turns on the pooler's sessions: a statement that one prepared is sooner or later asked of the other's. */

@@ -2,6 +2,7 @@ import type { App } from '../app.ts'
 import { formatMoney, type Money, toJson } from '../billing/money.ts'
 import { type Adoption, adoptPayments, ChargingGoesOn } from '../billing/reconciliation/adopt-payments.ts'
 import type { Difference } from '../billing/reconciliation/compare.ts'
+import { findPlace } from '../billing/reconciliation/our-payment-rows.ts'
 import {
   BookUnreadable,
   type Reconciliation,
@@ -44,6 +45,11 @@ since then, under the numbers it had. References that fit no subscription are li
     const [from, to] = [readInstant('--from', values.from), readInstant('--to', values.to)]
     if (from >= to) throw new UsageError('--from must be before --to.')
     return withApp('reconcile', async (app) => {
+      // Mistyped, it would silently begin from the start.
+      if (values.after !== undefined && !(await findPlace(app.billing.db, values.after)))
+        throw new CommandFailed(
+          'No payment has the reference that --after names; the progress line tells it.',
+        )
       const adopted = values.adopt ? await adopt(app, from, to) : undefined
       const progress = openProgress('Payments compared', null)
       const found = await reconcilePayments(app.billing, from, to, {

@@ -173,6 +173,10 @@ describe('the commands themselves', () => {
 
   test('books that agree exit with 0; one strange payment at the provider makes it 1', async () => {
     const args = ['--from', '2026-01-01', '--to', '2027-01-01', '--json']
+    // A mistyped place would silently be taken for the start.
+    expect((await run(reconcile, [...args, '--after', 'rl_mistyped'])).error).toMatch(
+      /^No payment has the reference that --after names/,
+    )
     const peace = await run(reconcile, args)
     expect([peace.code, JSON.parse(peace.output)]).toEqual([
       0,

@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { doctor } from '../../src/cli/doctor.ts'
+import { runCommand as runInProcess } from '../billing/run-command.ts'
 import { patience } from '../patience.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
@@ -137,6 +139,22 @@ test.skipIf(!bouncer)('behind PgBouncer in transaction mode it starts, charges a
   expect(await service.stop()).toBe(0)
 })
 
+test.skipIf(!bouncer)('doctor names the mode of a PgBouncer that refuses transactions', async () => {
+  const direct = await createDatabase()
+  undo.push(() => dropDatabase(direct))
+  const pooled = await openBouncer(direct, 'statement')
+  const given = environment({
+    DATABASE_URL: pooled,
+    DATABASE_URL_SESSION: direct,
+    PREPARED_STATEMENTS: 'off',
+  })
+  const { code, output } = await runInProcess(doctor, [], given)
+  expect(code).toBe(1)
+  expect(output).toMatch(
+    /^fault pooler {8}the pooler refuses transactions; set pool_mode = transaction in PgBouncer$/m,
+  )
+})
+
 /** A start that should have been refused is ended, so that its output tells. */
 async function runWithin(args: string[], given: Record<string, string>): Promise<[number | null, string]> {
   const service = startService(args, given)
@@ -147,7 +165,10 @@ async function runWithin(args: string[], given: Record<string, string>): Promise
 }
 
 /** A real PgBouncer as Debian 12 has it, in front of the test server. */
-async function openBouncer(direct: string): Promise<string> {
+async function openBouncer(
+  direct: string,
+  mode: 'transaction' | 'statement' = 'transaction',
+): Promise<string> {
   const at = new URL(direct)
   const port = await freePort()
   const ini = join(folder, 'pgbouncer.ini')
@@ -161,7 +182,7 @@ listen_port = ${port}
 unix_socket_dir =
 auth_type = plain
 auth_file = ${join(folder, 'users.txt')}
-pool_mode = transaction
+pool_mode = ${mode}
 default_pool_size = 5
 `,
   )
