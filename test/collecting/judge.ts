@@ -70,12 +70,14 @@ function isExplained(reason: string): boolean {
 
 /**
  * How many checks may fail: those whose every try met a fault, and those of the orphans, which have a try less; twice as many as
- * are to be expected, and some. Checks that share a call fail together.
+ * are to be expected, and some. Checks that are ordered share a call and fail together, and what became of them is known a stop later.
  */
 function mostFailing(one: SourceEvidence, checks: number, tries: number): number {
   const { failing, orphaned, keptBack, checksPerCall } = one
-  const expected = checks * failing ** tries + orphaned * failing ** (tries - 1)
-  return Math.ceil(2 * expected) + 5 + (checksPerCall > 1 ? checksPerCall : 0) + keptBack
+  const isOrdered = checksPerCall > 1
+  const tried = isOrdered ? tries - 1 : tries
+  const expected = checks * failing ** tried + orphaned * failing ** (tried - 1)
+  return Math.ceil(2 * expected) + 5 + (isOrdered ? checksPerCall : 0) + keptBack
 }
 
 /** What of a source was used, by both books. */
