@@ -53,8 +53,8 @@ export function RankChart({
         series={series}
         connectNulls={false}
         curveType="linear"
-        withDots={data.length < 40}
-        dotProps={{ r: 2 }}
+        // A day between two gaps has no line, only its dot.
+        dotProps={{ r: data.length < 40 ? 2 : 1 }}
         strokeWidth={1.8}
         gridAxis="x"
         tickLine="none"
