@@ -215,6 +215,6 @@ async function unmatchedOf(app: BillingApp): Promise<Difference[]> {
     reference: one.reference,
     accountId: one.accountId,
     ours: { status: one.reason, amount: one.captured, refunded: one.refunded },
-    theirs: null,
+    theirs: { status: 'paid', amount: one.captured, refunded: one.refunded },
   }))
 }
