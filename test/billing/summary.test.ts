@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readDayTotals } from '../../src/billing/summary/day-total-rows.ts'
 import { rollUpDays } from '../../src/billing/summary/roll-up-days.ts'
-import { monthlyRevenue } from '../../src/billing/summary/summarise.ts'
+import { daysOf, monthlyRevenue, openSummaries } from '../../src/billing/summary/summarise.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -117,4 +117,23 @@ test('accounts are listed by how their ids begin, each to its own tenant', async
   expect(await ids('?q=acctx')).toEqual([])
   const token = await world.makeToken({ scopes: ['billing:read'], workspace: null, account: 'acct_2' })
   expect(await ids('', token)).toEqual(['acct_2'])
+})
+
+test('where a summary is slow, the last one is shown while the next is made, and none that is too old', async () => {
+  const { billing } = world.app
+  const days = daysOf(billing, undefined, undefined)!
+  const active = (one: { terms: readonly { status: string; count: number }[] }) =>
+    one.terms.filter(({ status }) => status === 'active').reduce((sum, { count }) => sum + count, 0)
+  const slow = openSummaries(billing, { believedForMs: 0, slowMs: 0, oldestShownMs: 60_000 })
+  const before = await slow(undefined, days)
+  const impatient = openSummaries(billing, { believedForMs: 0, slowMs: 0, oldestShownMs: 0 })
+  expect(active(await impatient(undefined, days))).toBe(active(before))
+  await world.post('/api/billing/subscribe', {
+    account_id: 'acct_later',
+    plan_id: 'pro-monthly',
+    payment_method: { billing_key: 'bk_test_ok' },
+  })
+  expect(await slow(undefined, days)).toBe(before)
+  await expect.poll(async () => active(await slow(undefined, days))).toBe(active(before) + 1)
+  expect(active(await impatient(undefined, days))).toBe(active(before) + 1)
 })

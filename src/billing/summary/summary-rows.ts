@@ -47,12 +47,14 @@ export async function countUpcoming(
   until: Date,
 ): Promise<UpcomingDay[]> {
   const found = await sql<UpcomingDay>`
-    select (next_billing_at at time zone ${zone})::date::text as day, currency, count(*)::int as charges,
-      sum(amount)::bigint as amount
-    from billing.subscription
-    where status in ('active', 'trialing') and payment_method_id is not null and next_billing_at < ${until}
-      and (${accountId ?? null}::text is null or account_id = ${accountId ?? null})
-    group by 1, 2 order by 1, 2`.execute(db)
+    select day::text, currency, charges, amount from (
+      select (next_billing_at at time zone ${zone})::date as day, currency, count(*)::int as charges,
+        sum(amount)::bigint as amount
+      from billing.subscription
+      where status in ('active', 'trialing') and payment_method_id is not null and next_billing_at < ${until}
+        and (${accountId ?? null}::text is null or account_id = ${accountId ?? null})
+      group by 1, 2) d
+    order by 1, 2`.execute(db)
   return found.rows
 }
 
