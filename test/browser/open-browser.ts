@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Browser, chromium } from 'playwright-core'
@@ -21,8 +21,9 @@ export async function openBrowser(): Promise<OpenedBrowser> {
   const own = installed.find((path) => existsSync(path))
   // The packed one unpacks itself under fixed names, so that two test runs need two folders.
   const folder = mkdtempSync(join(tmpdir(), 'rankledger-browser-'))
-  const executablePath = own ?? (await unpackChromium(folder))
-  const browser = await chromium.launch({ executablePath, args })
+  const browser = await chromium.launch(
+    own === undefined ? { ...(await unpackChromium(folder)), args } : { executablePath: own, args },
+  )
   return {
     browser,
     async close() {
@@ -32,14 +33,27 @@ export async function openBrowser(): Promise<OpenedBrowser> {
   }
 }
 
-async function unpackChromium(folder: string): Promise<string> {
+type Unpacked = { readonly executablePath: string; readonly env: Record<string, string> }
+
+/** With what it brings for a bare machine: libraries, and a font. */
+async function unpackChromium(folder: string): Promise<Unpacked> {
   const before = process.env['TMPDIR']
   process.env['TMPDIR'] = folder
-  // With this it brings the libraries that a bare machine lacks.
+  // With this it brings the libraries.
   process.env['AWS_EXECUTION_ENV'] ??= 'AWS_Lambda_nodejs22.x'
   try {
     const packed = await import('@sparticuz/chromium')
-    return await packed.default.executablePath()
+    const executablePath = await packed.default.executablePath()
+    // Its own list of fonts names a fixed folder; where it finds none, a page has no text at all.
+    const fonts = join(folder, 'fonts')
+    const folders = [fonts, '/usr/share/fonts'].map((one) => `<dir>${one}</dir>`).join('')
+    writeFileSync(
+      join(fonts, 'fonts.conf'),
+      `<?xml version="1.0"?><fontconfig>${folders}<cachedir>${fonts}/cache</cachedir></fontconfig>`,
+    )
+    const libraries = join(folder, 'al2023', 'lib')
+    const env = process.env as Record<string, string>
+    return { executablePath, env: { ...env, FONTCONFIG_PATH: fonts, LD_LIBRARY_PATH: libraries } }
   } finally {
     if (before === undefined) delete process.env['TMPDIR']
     else process.env['TMPDIR'] = before
