@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startBuiltServe } from './built-serve.ts'
 import type { LoadOrder } from './load-process.ts'
+import { memoryOf } from './process-memory.ts'
 import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
@@ -48,7 +48,7 @@ export async function bench(): Promise<BenchResult[]> {
       if (unexpected.length > 0 || Object.keys(statuses).length === unexpected.length) throw new Error(told)
     }
     const allowed = Math.max(3 * idle, 50)
-    const memory = peakMb(serve.process.pid!)
+    const memory = memoryOf(serve.process.pid!, 'peak')
     return [
       {
         promise: "others' p99 while one token floods with the largest requests of both areas",
@@ -220,8 +220,4 @@ async function ask(base: string, token: string, method: string, path: string, bo
     ...(body && { body: JSON.stringify(body) }),
   })
   return { status: answer.status, body: await answer.json() }
-}
-
-function peakMb(pid: number): number {
-  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 }

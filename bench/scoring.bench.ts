@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { addMovingRanks } from './moving-ranks.ts'
+import { memoryOf } from './process-memory.ts'
 import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
@@ -46,14 +47,15 @@ export async function bench(): Promise<BenchResult[]> {
       if (stolenTicks() - stolen <= MOST_STOLEN_TICKS) mostMsOnOwnCores = Math.max(mostMsOnOwnCores, slowest)
     }
     const { seconds, predictions } = await scoring
+    const peak = memoryOf(scorer.process.pid!, 'peak')
     const scored = `scoring ${predictions.toLocaleString('en')} keywords`
     return [
       {
         promise: `${scored}, peak memory of API and worker together`,
         unit: 'MB',
-        ours: peakOf(scorer.process.pid!),
+        ours: peak,
         floor: MOST_MEGABYTES,
-        ratio: peakOf(scorer.process.pid!) / MOST_MEGABYTES,
+        ratio: peak / MOST_MEGABYTES,
         goal: `at most ${MOST_MEGABYTES} MB`,
       },
       {
@@ -138,10 +140,4 @@ async function fillToScore(stage: Stage): Promise<void> {
 function stolenTicks(): number {
   if (process.platform !== 'linux') return 0
   return Number(readFileSync('/proc/stat', 'utf8').split('\n')[0]!.split(/\s+/)[8])
-}
-
-/** What a process had in memory at most. Only Linux tells it of another process. */
-function peakOf(pid: number): number {
-  if (process.platform !== 'linux') return Number.NaN
-  return Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024
 }

@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { findFreePort } from '../src/platform/embedded-postgres/free-port.ts'
 import { keepAsking } from './keep-asking.ts'
+import { memoryOf } from './process-memory.ts'
 import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 
@@ -32,9 +33,9 @@ export async function bench(): Promise<BenchResult[]> {
     await firstAnswer(port)
     const seconds = (performance.now() - startedAt) / 1000
     await sleep(sized(15_000, 3_000))
-    const idle = residentMb(serve.pid!)
+    const idle = memoryOf(serve.pid!, 'resident')
     await load(port, readFileSync(join(dataDir, 'token'), 'utf8').trim())
-    const floor = residentMb(bare.pid!)
+    const floor = memoryOf(bare.pid!, 'resident')
     const held = (promise: string, ours: number, most: number): BenchResult => ({
       promise,
       unit: 'MB',
@@ -53,7 +54,7 @@ export async function bench(): Promise<BenchResult[]> {
         goal: 'ours <= 2',
       },
       held('serve, idle, resident', idle, 130),
-      held(`serve after ${loadSeconds} s of load, resident`, residentMb(serve.pid!), 220),
+      held(`serve after ${loadSeconds} s of load, resident`, memoryOf(serve.pid!, 'resident'), 220),
     ]
   } finally {
     await stop(serve)
@@ -98,9 +99,4 @@ async function stop(serve: ChildProcess): Promise<void> {
   if (serve.exitCode !== null) return
   serve.kill('SIGTERM')
   await once(serve, 'exit')
-}
-
-function residentMb(pid: number): number {
-  const kilobytes = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
-  return Number(kilobytes) / 1024
 }

@@ -12,7 +12,7 @@ import type { Foundation } from '../foundation.ts'
 import { auditStatement } from '../platform/access/audit-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
 import { grantsFor } from '../platform/database/grants.ts'
-import { countJobs, listDeadJobs, queueVitals } from '../platform/queue/queue.ts'
+import { listDeadJobs, queueVitals } from '../platform/queue/queue.ts'
 import { discardDeadJob, reviveDeadJob } from '../platform/queue/queue-schema.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
@@ -99,9 +99,8 @@ meanwhile, and whoever writes batch data waits.`,
 
 async function status(app: Foundation, asJson: boolean): Promise<number> {
   const { billing, pool } = app
-  const queue = await countJobs(billing.db)
-  // Not the rows: a worker that was killed leaves its own behind, and nobody is left to take it away.
-  const { workers } = await queueVitals(billing.db)
+  // Not the rows of workers: one that was killed leaves its own behind, and nobody is left to take it away.
+  const { workers, waiting, dead } = await queueVitals(billing.db)
   const inbox = await countInbox(billing.db)
   const failures = await listSweepFailures(billing.db, 100)
   const stop = await stopOf(app)
@@ -113,7 +112,7 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
     workers,
     now: renderInstant(app.clock(), app.config.timeZone),
     alarms: await countAlarms(billing.db),
-    jobs: queue,
+    jobs: { waiting, dead },
     sweep_failures: failures.map((one) => ({
       sweep: one.sweep,
       subject: one.subject,
@@ -135,7 +134,7 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
     )
     print(`Service time  ${found.now}`)
     if (found.distribution) print(`Distribution  ${found.distribution.text}`)
-    print(`Jobs          ${queue.waiting} waiting, ${queue.dead} dead`)
+    print(`Jobs          ${waiting} waiting, ${dead} dead`)
     print(`Webhooks      ${inbox.waiting} waiting, ${inbox.failed} failed`)
     print(`Unsettled     ${found.unsettled} charges and refunds`)
     if (found.unmatched_money.payments > 0)

@@ -1,33 +1,20 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { collectVolumes } from '../../src/batch/tracking/volumes/collect-volumes.ts'
 import { type KeywordPlace, listDueKeywords } from '../../src/batch/tracking/volumes/volume-check-rows.ts'
-import { naverSearchWire } from '../../src/sandbox/sources/naver-search-wire.ts'
-import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
-import { openWorld, type World } from '../world.ts'
+import type { World } from '../world.ts'
+import { type DatalabWorld, openDatalabWorld } from './datalab-world.ts'
 
+let opened: DatalabWorld
 let world: World
-let datalab: SourceSandbox
 const words = Array.from({ length: 12 }, (_, n) => `word ${String(n).padStart(2, '0')}`)
 const budget = 4
 
 beforeAll(async () => {
-  datalab = await openSourceSandbox({ wire: naverSearchWire, slowMs: 5 })
-  world = await openWorld({
-    now: '2030-01-15T12:00:00Z',
-    environment: {
-      NAVER_DATALAB_CLIENT_ID: 'client',
-      NAVER_DATALAB_CLIENT_SECRET: 'good-key',
-      NAVER_DATALAB_BASE_URL: datalab.url,
-      NAVER_DATALAB_BUDGET_PER_DAY: String(budget),
-    },
-  })
-  await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
+  opened = await openDatalabWorld(words, budget)
+  world = opened.world
   await world.post('/api/batch/keywords', { workspace_id: 'other', keywords: words.slice(0, 5) })
 })
-afterAll(async () => {
-  await world.close()
-  await datalab.close()
-})
+afterAll(() => opened.close())
 
 test('where a month’s budget does not reach all, another part of the keywords is asked for every month', async () => {
   const asked = new Set<string>()

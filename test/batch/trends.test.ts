@@ -2,35 +2,25 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { BatchApp } from '../../src/batch/app.ts'
 import { openSources } from '../../src/batch/sources/registry.ts'
 import { collectVolumes } from '../../src/batch/tracking/volumes/collect-volumes.ts'
-import { naverSearchWire } from '../../src/sandbox/sources/naver-search-wire.ts'
-import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
+import type { SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
-import { openWorld, type World } from '../world.ts'
+import type { World } from '../world.ts'
+import { type DatalabWorld, openDatalabWorld } from './datalab-world.ts'
 
+let opened: DatalabWorld
 let world: World
 let datalab: SourceSandbox
 const words = Array.from({ length: 12 }, (_, n) => `나이키 ${n}`)
 const budget = 10
 
 beforeAll(async () => {
-  datalab = await openSourceSandbox({ wire: naverSearchWire, slowMs: 5 })
-  world = await openWorld({
-    now: '2030-01-15T12:00:00Z',
-    environment: {
-      NAVER_DATALAB_CLIENT_ID: 'client',
-      NAVER_DATALAB_CLIENT_SECRET: 'good-key',
-      NAVER_DATALAB_BASE_URL: datalab.url,
-      NAVER_DATALAB_BUDGET_PER_DAY: String(budget),
-    },
-  })
-  await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
+  opened = await openDatalabWorld(words, budget)
+  world = opened.world
+  datalab = opened.datalab
   // Another workspace's word is the same word.
   await world.post('/api/batch/keywords', { workspace_id: 'other', keywords: words.slice(0, 2) })
 })
-afterAll(async () => {
-  await world.close()
-  await datalab.close()
-})
+afterAll(() => opened.close())
 
 const collectAs = async (app: BatchApp) => {
   // No worker lives here to take up what the schedule has started.

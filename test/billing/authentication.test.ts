@@ -244,22 +244,30 @@ test('a lost answer is found waiting, and a new vault key opens what was kept', 
   expect(await newest('lost')).toMatchObject({ status: 'paid' })
 })
 
-/** A first charge whose requests are all lost, until the attempt is given up. */
-async function givenUp(account: string): Promise<string> {
+/** A first charge whose requests are lost until the attempt is given up; then one arrives, and waits for its customer. */
+async function arrivesTooLate(account: string): Promise<string> {
   world.script.nextCharges(...Array.from({ length: 20 }, () => ({ kind: 'lost_request' as const })))
   await world.subscribe(account)
   await world.advanceTo(inMs(dayMs + 3_700_000))
   world.script.forgetPlays()
   const invoice = await newest(account)
   expect(invoice).toMatchObject({ status: 'void', payments: [{ failure_code: 'never_arrived' }] })
-  return invoice.payments[0].reference
+  const { reference } = invoice.payments[0]
+  world.script.book.set(reference, {
+    reference,
+    accountId: account,
+    amount: { minor: 9900n, currency: 'KRW' },
+    status: 'awaiting',
+    code: null,
+    at: world.app.clock(),
+    refunds: [],
+    dispute: null,
+  })
+  return reference
 }
 
 test('what arrives after it was given up and waits for its customer is ended by reconciling', async () => {
-  const reference = await givenUp('arrives')
-  const amount = { minor: 9900n, currency: 'KRW' as const }
-  const late = { reference, accountId: 'arrives', amount, status: 'awaiting' as const, code: null }
-  world.script.book.set(reference, { ...late, at: world.app.clock(), refunds: [], dispute: null })
+  const reference = await arrivesTooLate('arrives')
   const reconcile = () => reconcilePayments(world.app, inDays(-2), inDays(1))
   world.script.nextCancels('unknown')
   expect((await reconcile()).differences).toMatchObject([{ kind: 'status', reference }])
@@ -269,10 +277,7 @@ test('what arrives after it was given up and waits for its customer is ended by 
 })
 
 test('what is confirmed while it is ended goes back', async () => {
-  const reference = await givenUp('confirms')
-  const amount = { minor: 9900n, currency: 'KRW' as const }
-  const late = { reference, accountId: 'confirms', amount, status: 'awaiting' as const, code: null }
-  world.script.book.set(reference, { ...late, at: world.app.clock(), refunds: [], dispute: null })
+  const reference = await arrivesTooLate('confirms')
   world.script.hooks.beforeCancel = async () => void world.script.confirm(reference)
   await reconcilePayments(world.app, inDays(-2), inDays(1))
   world.script.hooks.beforeCancel = async () => {}

@@ -124,15 +124,6 @@ export async function listJobs<T>(
   return found.rows
 }
 
-export async function countJobs<T>(db: Db<T>): Promise<{ waiting: number; dead: number }> {
-  const found = await sql<{ waiting: number; dead: number }>`
-    select count(*) filter (where attempts < max_attempts)::int as waiting,
-           count(*) filter (where attempts >= max_attempts)::int as dead
-    from graphile_worker.jobs
-    where locked_at is null`.execute(db)
-  return found.rows[0]!
-}
-
 export type QueueVitals = {
   readonly waiting: number
   readonly dead: number
