@@ -316,7 +316,8 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
     })
 
     test('while the first request runs, its repeats learn nothing, and it still counts once', async () => {
-      await simulated.setFaults({ slow_ms: 200 })
+      // Long enough that even on a loaded machine the repeats arrive while it runs.
+      await simulated.setFaults({ slow_ms: 2_000 })
       const request = chargeOf()
       const outcomes = await Promise.all([request, request, request].map((one) => provider.charge(one)))
       const twins = traits.twinsOfRunning

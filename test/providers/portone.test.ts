@@ -318,7 +318,7 @@ describe('keys', () => {
   })
 
   test('while the first request runs, its repeat learns only that', async () => {
-    await world.setFaults({ slow_ms: 300 })
+    await world.setFaults({ slow_ms: 2_000 })
     const id = newId('pay_')
     const both = await Promise.all([1, 2].map(() => ask('POST', `/payments/${id}/billing-key`, body, id)))
     expect(both.map(({ status }) => status).sort()).toEqual([200, 409])
