@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { afterEach, expect, test } from 'vitest'
 import { sendRefund } from '../../src/billing/refunds/send-refund.ts'
 import { listSweepFailures } from '../../src/billing/sweeps/sweep-failure-rows.ts'
+import { forgetOverFailures } from '../../src/billing/sweeps/sweep-failures.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { storeSubscriptions } from '../stored-subscriptions.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
@@ -247,4 +248,28 @@ test('zone rules that change after a date was stored charge no period twice and 
   await world.advanceTo('2026-05-05T10:00:00+09:00')
   expect(await paid()).toBe(120)
   expect(world.script.book.size).toBe(120)
+})
+
+test('a failure whose alarm cannot be taken back just now is not forgotten either', async () => {
+  world = await openBillingWorld()
+  const { db } = world.app
+  await sql`
+    insert into billing.sweep_failure (sweep, subject, reason, failures, first_at, last_at, next_try_at)
+    values ('refunds', 'ref_gone', 'Error', 1, now(), now(), now())`.execute(db)
+  await sql`
+    insert into platform.alarm (kind, subject, note, raised_at, last_at)
+    values ('sweep_failed', 'ref_gone', 'x', now(), now())`.execute(db)
+  // The process dies between the two: here, the second one fails.
+  await sql`create function billing.die() returns trigger language plpgsql as $$ begin raise 'gone'; end $$`.execute(
+    db,
+  )
+  await sql`create trigger dies before delete on platform.alarm for each row execute function billing.die()`.execute(
+    db,
+  )
+  await expect(forgetOverFailures(world.app)).rejects.toThrow('gone')
+  expect(await failures()).toMatchObject([{ sweep: 'refunds', subject: 'ref_gone' }])
+
+  await sql`drop trigger dies on platform.alarm`.execute(db)
+  expect(await forgetOverFailures(world.app)).toBe(1)
+  expect([await failures(), await alarms()]).toEqual([[], []])
 })

@@ -1,6 +1,6 @@
 import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
 import { troubleOf } from '../../platform/database/database-errors.ts'
-import type { BillingApp, BillingDb, BillingTx } from '../app.ts'
+import type { BillingApp, BillingTx } from '../app.ts'
 import {
   countFailure,
   deleteFailure,
@@ -68,7 +68,7 @@ async function workAlone<Row extends { readonly id: string }, Result>(
 ): Promise<Result[]> {
   try {
     const result = await workOn(app, batched, { id })
-    if (failedBefore) await forgetFailure(app.db, batched.sweep, id)
+    if (failedBefore) await forgetFailure(app, batched.sweep, id)
     return result === undefined ? [] : [result]
   } catch (error) {
     await noteFailure(app, batched.sweep, id, error)
@@ -140,9 +140,12 @@ function reasonOf(error: unknown): string {
   return typeof code === 'string' ? `${error.constructor.name} ${code}` : error.constructor.name
 }
 
-async function forgetFailure(db: BillingDb, sweep: Sweep, subject: string): Promise<void> {
-  await deleteFailure(db, sweep, subject)
-  await clearAlarm(db, 'sweep_failed', subject)
+/** Together: nobody would look for the alarm of a failure that is forgotten. */
+async function forgetFailure(app: BillingApp, sweep: Sweep, subject: string): Promise<void> {
+  await app.db.transaction().execute(async (tx) => {
+    await deleteFailure(tx, sweep, subject)
+    await clearAlarm(tx, 'sweep_failed', subject)
+  })
 }
 
 /**
@@ -151,6 +154,6 @@ async function forgetFailure(db: BillingDb, sweep: Sweep, subject: string): Prom
  */
 export async function forgetOverFailures(app: BillingApp): Promise<number> {
   const over = await listOverFailures(app.db)
-  for (const { sweep, subject } of over) await forgetFailure(app.db, sweep, subject)
+  for (const { sweep, subject } of over) await forgetFailure(app, sweep, subject)
   return over.length
 }
