@@ -5,8 +5,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type HistoryLine, listHistory } from '../../src/billing/audit/export-history.ts'
 import { installationId } from '../../src/billing/audit/history-rows.ts'
 import { stopCharging } from '../../src/billing/charging-stop.ts'
+import { resumePaymentMethods } from '../../src/billing/collection/try-payment-method.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { resumeCharging } from '../../src/billing/lifecycle/resume-charging.ts'
+import { findMethod, insertMethod } from '../../src/billing/payments/payment-method-rows.ts'
 import { adoptPayments, ChargingGoesOn } from '../../src/billing/reconciliation/adopt-payments.ts'
 import { applyHistory } from '../../src/billing/reconciliation/apply-history.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
@@ -293,6 +295,41 @@ describe('after a restore', () => {
     const { plan_id, amount, status } = await world.subscription(await idOf('trial'))
     expect([plan_id, amount, status]).toEqual(['pro-monthly', 29_000, 'active'])
     await goOn()
+  })
+
+  test('a card of before the backup does not bring back a plan that the customer has left', async () => {
+    await world.post('/trial', { account_id: 'trial', plan_id: 'starter-monthly' })
+    const subscriptionId = await idOf('trial')
+    // As a request leaves it that died while the provider described the card.
+    const offer = (methodId: string, planId: string) =>
+      world.app.db.transaction().execute((tx) =>
+        insertMethod(tx, world.app, {
+          methodId,
+          accountId: 'trial',
+          subscriptionId,
+          provider: 'scripted',
+          purpose: 'trial',
+          given: { billingKey: `bk_test_${methodId}` },
+          planId,
+          leaseMs: 0,
+          now: world.app.clock(),
+        }),
+      )
+    await offer('early', 'pro-yearly')
+    await dump()
+    await world.app.db.updateTable('billing.payment_method').set({ next_lookup_at: null }).execute()
+    await world.subscribe('trial', { plan: 'pro-monthly' })
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    await adopt()
+    await goOn()
+    await resumePaymentMethods(world.app)
+    const { plan_id, amount } = await world.subscription(subscriptionId)
+    expect([plan_id, amount]).toEqual(['pro-monthly', 29_000])
+    expect(await findMethod(world.app.db, 'early')).toMatchObject({
+      state: 'dropped',
+      failure: 'subscription_exists',
+    })
   })
 
   test('what was erased, used up or revoked stays so', async () => {

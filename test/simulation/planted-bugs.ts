@@ -692,7 +692,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the alarm of a row that was put right stays',
     file: 'src/billing/sweeps/sweep-failures.ts',
-    from: "await clearAlarm(db, 'sweep_failed', subject)",
+    from: "await clearAlarm(tx, 'sweep_failed', subject)",
     to: '',
   },
   {
@@ -739,6 +739,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'src/billing/reconciliation/apply-history.ts',
     from: 'if (card) await loseMethod(',
     to: 'if (card && !subscription) await loseMethod(',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'a card of before a backup brings back the plan that its customer has left',
+    file: 'src/billing/reconciliation/apply-history.ts',
+    from: 'if (card) await dropOffers(',
+    to: 'if (card && !subscription) await dropOffers(',
     story: 'test/billing/restore.test.ts',
   },
   {

@@ -40,6 +40,23 @@ export async function replaceTerms(
     where id = ${subscriptionId}`.execute(tx)
 }
 
+/** Payment methods offered for a trial together with another plan than this one, which nobody has used yet. */
+export async function listOffersOfOtherPlans(
+  tx: BillingTx,
+  subscriptionId: string,
+  planId: string,
+): Promise<string[]> {
+  const found = await tx
+    .selectFrom('billing.payment_method')
+    .select('id')
+    .where('subscription_id', '=', subscriptionId)
+    .where('state', '=', 'pending')
+    .where('purpose', '=', 'trial')
+    .where('plan_id', '<>', planId)
+    .execute()
+  return found.map(({ id }) => id)
+}
+
 /** Takes a payment method's key and description away: its customer had replaced it. */
 export async function markMethodLost(tx: BillingTx, methodId: string): Promise<void> {
   await tx

@@ -6,12 +6,14 @@ import type { HistoryLine } from '../audit/export-history.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { stopDunning } from '../invoices/dunning-rows.ts'
 import { eraseTraces } from '../lifecycle/erase-account.ts'
+import { dropMethod } from '../payments/payment-method-rows.ts'
 import { noteCancellation, takeBackCancellation } from '../subscriptions/cancellation-rows.ts'
 import { lockSubscription, lockSubscriptions } from '../subscriptions/subscription-rows.ts'
 import { insertTrialGrant } from '../subscriptions/trial-grant-rows.ts'
 import {
   insertApplied,
   listKnownLines,
+  listOffersOfOtherPlans,
   markMethodLost,
   replaceTerms,
   revokeTokenAgain,
@@ -146,6 +148,7 @@ async function applyToSubscription(
   const terms = lines.findLast((line) => line.terms)?.terms
   // A trial that has not been billed yet; whoever pays, pays by the terms they agreed on.
   if (terms && subscription.lastK < 0) await replaceTerms(tx, subscriptionId, terms)
+  if (card) await dropOffers(tx, subscriptionId, terms?.plan_id ?? subscription.planId, now)
 
   const last = lines.findLast(
     ({ kind }) => kind.startsWith('subscription.') && kind !== 'subscription.created',
@@ -169,6 +172,12 @@ async function applyToSubscription(
       { type: 'subscription.canceling', accountId, subscriptionId, data: { cancel_at: endsAt } },
     ])
   return { card, cancellations: true }
+}
+
+/** What the backup has still pending with another plan is not what the customer chose in the end. */
+async function dropOffers(tx: BillingTx, subscriptionId: string, planId: string, now: Date): Promise<void> {
+  for (const methodId of await listOffersOfOtherPlans(tx, subscriptionId, planId))
+    await dropMethod(tx, methodId, 'subscription_exists', now)
 }
 
 /** The customer replaced this one, so it is not charged any more; the new one was sealed in the lost database. */
