@@ -8,7 +8,7 @@ import {
   migrate,
   SchemaRefused,
 } from './platform/database/migrate.ts'
-import { type Connection, lookAtConnection } from './platform/database/pooler.ts'
+import { type Connection, lookAtConnection, sharesSessions } from './platform/database/pooler.ts'
 import { openEmbeddedPostgres } from './platform/embedded-postgres/embedded-postgres.ts'
 import type { SecretSet } from './platform/log/secret-set.ts'
 import { queueSchema } from './platform/queue/queue-schema.ts'
@@ -115,9 +115,13 @@ function sessionSetting(config: Config): string {
 async function limitsFor(config: Config, { keepAlive }: { keepAlive: boolean }): Promise<PoolLimits> {
   const { databaseUrl: url, databaseUrlSession: sessionUrl } = config
   const found = await lookBehind(config, 'DATABASE_URL', url!)
+  if (found.pooling === 'statement')
+    throw new Error(
+      'DATABASE_URL goes through a pooler that refuses transactions; set pool_mode = transaction in PgBouncer.',
+    )
   if (keepAlive) {
     const session = sessionUrl ? await lookBehind(config, 'DATABASE_URL_SESSION', sessionUrl) : found
-    if (session.pooling === 'transaction') {
+    if (sharesSessions(session)) {
       const setting = sessionUrl ? 'DATABASE_URL_SESSION' : 'DATABASE_URL'
       throw new Error(
         `${setting} goes through a pooler that shares sessions, and workers need one of their own; set DATABASE_URL_SESSION to the PostgreSQL behind it.`,

@@ -4,7 +4,7 @@ import { openDatabase } from '../database.ts'
 import { explainConnecting, troubleOf } from '../platform/database/database-errors.ts'
 import { lookAtRole } from '../platform/database/grants.ts'
 import { pendingMigrations } from '../platform/database/migrate.ts'
-import { type Connection, lookAtConnection } from '../platform/database/pooler.ts'
+import { type Connection, lookAtConnection, sharesSessions } from '../platform/database/pooler.ts'
 import { openReplica, type ReplicaState } from '../platform/database/replica.ts'
 import { openLog } from '../service-log.ts'
 import { readServerState } from './server-rows.ts'
@@ -56,6 +56,7 @@ async function reach(
       none: 'direct',
       session: 'pooled, one session each',
       transaction: 'pooled, shared sessions',
+      statement: 'pooled, no transactions',
     }
     const { hostname, port } = new URL(url)
     tell('database', 'ok', `${setting} reaches ${hostname}:${port || 5432} (${how[found.pooling]})`)
@@ -94,7 +95,7 @@ async function lookAtPooler(
   direct: Connection,
   tell: Tell,
 ): Promise<boolean> {
-  if (direct.pooling === 'transaction') {
+  if (sharesSessions(direct)) {
     const setting = config.databaseUrlSession ? 'DATABASE_URL_SESSION' : 'DATABASE_URL'
     tell(
       'pooler',
@@ -103,13 +104,13 @@ async function lookAtPooler(
     )
     return false
   }
-  if (pooled.pooling !== 'transaction') {
-    tell('pooler', 'ok', 'sessions are not shared')
-    return true
-  }
-  if (!(await takesTransactions(config))) {
+  if (pooled.pooling === 'statement') {
     tell('pooler', 'fault', 'the pooler refuses transactions; set pool_mode = transaction in PgBouncer')
     return false
+  }
+  if (!sharesSessions(pooled)) {
+    tell('pooler', 'ok', 'sessions are not shared')
+    return true
   }
   if (config.database.preparedStatements && !(await keepsPreparedStatements(config))) {
     tell(
@@ -132,23 +133,6 @@ async function lookAtPooler(
       `shared sessions, prepared statements ${config.database.preparedStatements ? 'kept' : 'off'}`,
     )
   return true
-}
-
-/** A pooler that shares sessions between statements refuses `begin`, and only then shows what it is. */
-async function takesTransactions(config: Config): Promise<boolean> {
-  const client = new pg.Client({ connectionString: config.databaseUrl!, query_timeout: 5_000 })
-  client.on('error', () => {})
-  try {
-    await client.connect()
-    await client.query('begin')
-    await client.query('rollback')
-    return true
-  } catch (error) {
-    if (/statement pooling mode/.test(sentenceOf(error))) return false
-    throw error
-  } finally {
-    await client.end().catch(() => {})
-  }
 }
 
 /** Two clients take turns on the pooler's sessions: a statement that one prepared is sooner or later asked of the other's. */

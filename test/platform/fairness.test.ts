@@ -322,13 +322,13 @@ test('a token has less at once while connections run short and others are there,
   share.seen('other')
   share.seen('busy')
   expect([after(50), after(50), after(10), after(40)]).toEqual([32, 16, 16, 8])
-  expect([after(50), after(50)]).toEqual([4, 2])
+  expect([after(50), after(50), after(50)]).toEqual([4, 2, 1])
   expect(share.pauseMs()).toBe(0)
   // Where the least is still too much, there is a pause between one and the next, longer and longer.
-  expect([after(50), share.pauseMs(), after(50), share.pauseMs()]).toEqual([2, 5, 2, 10])
+  expect([after(50), share.pauseMs(), after(50), share.pauseMs()]).toEqual([1, 5, 1, 10])
   crowded = false
-  expect([after(50), share.pauseMs(), after(50), after(50), after(50), after(50)]).toEqual([2, 8, 2, 2, 2, 2])
-  expect([share.pauseMs(), after(50), after(100)]).toEqual([0, 3, 5])
+  expect([after(50), share.pauseMs(), after(50), after(50), after(50), after(50)]).toEqual([1, 8, 1, 1, 1, 1])
+  expect([share.pauseMs(), after(50), after(100)]).toEqual([0, 2, 4])
   crowded = true
   expect(after(6_000)).toBe(64)
 })

@@ -139,21 +139,28 @@ test.skipIf(!bouncer)('behind PgBouncer in transaction mode it starts, charges a
   expect(await service.stop()).toBe(0)
 })
 
-test.skipIf(!bouncer)('doctor names the mode of a PgBouncer that refuses transactions', async () => {
-  const direct = await createDatabase()
-  undo.push(() => dropDatabase(direct))
-  const pooled = await openBouncer(direct, 'statement')
-  const given = environment({
-    DATABASE_URL: pooled,
-    DATABASE_URL_SESSION: direct,
-    PREPARED_STATEMENTS: 'off',
-  })
-  const { code, output } = await runInProcess(doctor, [], given)
-  expect(code).toBe(1)
-  expect(output).toMatch(
-    /^fault pooler {8}the pooler refuses transactions; set pool_mode = transaction in PgBouncer$/m,
-  )
-})
+test.skipIf(!bouncer)(
+  'a start and doctor name the mode of a PgBouncer that refuses transactions',
+  async () => {
+    const direct = await createDatabase()
+    undo.push(() => dropDatabase(direct))
+    const pooled = await openBouncer(direct, 'statement')
+    const given = environment({
+      DATABASE_URL: pooled,
+      DATABASE_URL_SESSION: direct,
+      PREPARED_STATEMENTS: 'off',
+    })
+    expect(await runWithin(['work'], given)).toEqual([
+      1,
+      'DATABASE_URL goes through a pooler that refuses transactions; set pool_mode = transaction in PgBouncer.\n',
+    ])
+    const { code, output } = await runInProcess(doctor, [], given)
+    expect(code).toBe(1)
+    expect(output).toMatch(
+      /^fault pooler {8}the pooler refuses transactions; set pool_mode = transaction in PgBouncer$/m,
+    )
+  },
+)
 
 /** A start that should have been refused is ended, so that its output tells. */
 async function runWithin(args: string[], given: Record<string, string>): Promise<[number | null, string]> {

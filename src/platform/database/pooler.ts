@@ -2,10 +2,18 @@ import pg from 'pg'
 
 /** What stands behind a database URL. */
 export type Connection = {
-  /** `none`: a server of one's own. `session`: a pooler that lends one. `transaction`: it is shared in between. */
-  readonly pooling: 'none' | 'session' | 'transaction'
+  /**
+   * `none`: a server of one's own. `session`: a pooler that lends one. `transaction`: it is shared in between. `statement`:
+   * it is shared after every statement, and there are no transactions.
+   */
+  readonly pooling: 'none' | 'session' | 'transaction' | 'statement'
   /** Whether limits may be set at sign-in. A pooler refuses what it does not know. */
   readonly takesSettings: boolean
+}
+
+/** Whether what a session holds, a lock or a prepared statement, may end up with somebody else. */
+export function sharesSessions({ pooling }: Connection): boolean {
+  return pooling === 'transaction' || pooling === 'statement'
 }
 
 /**
@@ -23,27 +31,30 @@ export async function lookAtConnection(url: string, timeoutMs: number): Promise<
     const session = await sessionOf(first)
     // biome-ignore lint/suspicious/noExplicitAny: newer than the driver's types
     if (session === (first as any).processID) return { pooling: 'none', takesSettings }
-    const shared = await isShared(url, timeoutMs, session)
-    return { pooling: shared ? 'transaction' : 'session', takesSettings }
+    return { pooling: await sharingOf(url, timeoutMs, session), takesSettings }
   } finally {
     await first.end().catch(() => {})
   }
 }
 
 /** Several clients at once, each inside a transaction: one of them gets the first one's session if it is up for sharing. */
-async function isShared(url: string, timeoutMs: number, session: number): Promise<boolean> {
+async function sharingOf(
+  url: string,
+  timeoutMs: number,
+  session: number,
+): Promise<'session' | 'transaction' | 'statement'> {
   const others: pg.Client[] = []
   try {
     for (let tries = 0; tries < 3; tries++) {
       const other = await signIn(url, timeoutMs)
       others.push(other)
       await other.query('begin')
-      if ((await sessionOf(other)) === session) return true
+      if ((await sessionOf(other)) === session) return 'transaction'
     }
-    return false
-  } catch {
+    return 'session'
+  } catch (error) {
     // No room for another client: nothing is known, and the worse is assumed.
-    return true
+    return /statement pooling mode/.test(String(error)) ? 'statement' : 'transaction'
   } finally {
     for (const other of others) await other.end().catch(() => {})
   }

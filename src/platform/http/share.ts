@@ -7,11 +7,11 @@ export type Share = {
   pauseMs(): number
 }
 
-const leastAtOnce = 2
+const leastAtOnce = 1
 const changeMs = 50
 const companyMs = 5_000
 const shortestPauseMs = 5
-const longestPauseMs = 160
+const longestPauseMs = 640
 
 /**
  * A token's share of the process: all that is allowed while it is alone or there is room, and less by half as often as
