@@ -3,13 +3,14 @@ import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { reading } from '../../platform/http/may-lag.ts'
-import type { BatchApp } from '../app.ts'
+import { openSlowAnswers } from '../../platform/slow-answers.ts'
+import type { BatchApp, BatchDb } from '../app.ts'
 import { ModelBody, renderModel } from '../models/model-routes.ts'
 import { findActive } from '../models/model-rows.ts'
 import { type RunTask, runTasks } from '../runs/run.ts'
 import { RunBody, renderRun } from '../runs/run-routes.ts'
 import { listRuns } from '../runs/run-rows.ts'
-import { countRanks } from '../scheduling/precondition-rows.ts'
+import { countRanks, type RankCounts } from '../scheduling/precondition-rows.ts'
 import { rankRowsRequired } from '../scheduling/trigger-run.ts'
 import { countKeywords, listWorkspaces } from './summary-rows.ts'
 
@@ -34,7 +35,10 @@ const SummaryView = Type.Object({
   active_model: Type.Union([ModelBody, Type.Null()]),
 })
 
+type Counts = { readonly keywords: number; readonly workspaces: string[]; readonly ranks: RankCounts }
+
 export function summaryRoutes(http: Http, app: BatchApp): void {
+  const counts = openSlowAnswers<Counts>({ freshWhileQuick: true })
   http.get(
     '/api/batch/summary',
     {
@@ -55,14 +59,10 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
       const { db } = reading(app, request)
       const own = principal.workspace === '*' ? undefined : (principal.workspace ?? undefined)
       const workspaceId = query.workspace_id ?? own
-      const isNone = principal.workspace === null
       const newest = (task: RunTask) => listRuns(db, { task, before: undefined, limit: 1 })
-      const [keywords, workspaces, ranks, model, ...runs] = await Promise.all([
-        isNone ? 0 : countKeywords(db, workspaceId),
-        own !== undefined || isNone
-          ? [own].filter((one) => one !== undefined)
-          : listWorkspaces(db, mostWorkspaces),
-        countRanks(db),
+      const seen = JSON.stringify([principal.workspace, workspaceId])
+      const [{ keywords, workspaces, ranks }, model, ...runs] = await Promise.all([
+        counts(seen, () => count(db, principal.workspace, workspaceId)),
         findActive(db, 'train_classifier'),
         ...runTasks.map(newest),
       ])
@@ -81,4 +81,13 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
       })
     },
   )
+}
+
+async function count(db: BatchDb, seen: string | null, workspaceId: string | undefined): Promise<Counts> {
+  const [keywords, workspaces, ranks] = await Promise.all([
+    seen === null ? 0 : countKeywords(db, workspaceId),
+    seen === '*' ? listWorkspaces(db, mostWorkspaces) : seen === null ? [] : [seen],
+    countRanks(db),
+  ])
+  return { keywords, workspaces, ranks }
 }

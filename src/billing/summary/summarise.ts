@@ -1,3 +1,4 @@
+import { openSlowAnswers, type Patience } from '../../platform/slow-answers.ts'
 import { addDays, type Day, dayOf, daysBetween } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { type DayTotal, readAccountDayTotals, readDayTotals } from './day-total-rows.ts'
@@ -51,43 +52,18 @@ export function daysOf(
 
 type Days = { readonly from: Day; readonly until: Day }
 
-const usualPatience = { believedForMs: 15_000, slowMs: 500, oldestShownMs: 300_000 }
-const mostRemembered = 50
-
 /**
- * How billing stands. Two passes over the subscriptions are what it costs, and however many look on, one process makes them
- * once in a while and not once a look. Where they are slow, whoever looks is shown the last summary, which says of when it
- * is, while the next is made.
+ * How billing stands. Two passes over the subscriptions are what it costs. In a sandbox everybody wants to see what they have
+ * just done.
  */
 export function openSummaries(
   app: BillingApp,
-  { believedForMs, slowMs, oldestShownMs } = usualPatience,
+  patience?: Patience,
 ): (accountId: string | undefined, days: Days) => Promise<Summary> {
-  const known = new Map<string, { summary: Summary; madeAt: number; isSlow: boolean }>()
-  const underWay = new Map<string, Promise<Summary>>()
-  const begin = (key: string, days: Days): Promise<Summary> => {
-    const startedAt = performance.now()
-    const making = summarise(app, undefined, days)
-    const keep = (summary: Summary) => {
-      if (known.size >= mostRemembered) known.clear()
-      const madeAt = performance.now()
-      known.set(key, { summary, madeAt, isSlow: madeAt - startedAt >= slowMs })
-    }
-    // Whoever waits for it hears of a failure; the next look tries again.
-    making.then(keep, () => {}).finally(() => underWay.delete(key))
-    underWay.set(key, making)
-    return making
-  }
+  const answer = openSlowAnswers<Summary>({ freshWhileQuick: app.terms.sandbox }, patience)
   return (accountId, days) => {
-    if (accountId !== undefined) return summarise(app, accountId, days)
-    const key = `${days.from} ${days.until}`
-    const last = known.get(key)
-    // In a sandbox everybody wants to see what they have just done, as long as that takes no time.
-    if (app.terms.sandbox && !last?.isSlow) return begin(key, days)
-    const age = last ? performance.now() - last.madeAt : Number.POSITIVE_INFINITY
-    if (last && age < believedForMs) return Promise.resolve(last.summary)
-    const next = underWay.get(key) ?? begin(key, days)
-    return last?.isSlow && age < oldestShownMs ? Promise.resolve(last.summary) : next
+    const make = () => summarise(app, accountId, days)
+    return accountId === undefined ? answer(`${days.from} ${days.until}`, make) : make()
   }
 }
 
