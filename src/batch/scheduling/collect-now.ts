@@ -9,7 +9,7 @@ import { hasSource } from './trigger-run.ts'
 
 /** When checks are next to be planned, made or ended. */
 export async function nextCollection(app: BatchApp): Promise<Date | undefined> {
-  if (!hasSource(app, 'ranks')) return undefined
+  if (!hasSource(app.sources, 'ranks')) return undefined
   const now = app.clock()
   const nextSpendingDay = instantAt(dayOf(now, app.timeZone), '24:00', app.timeZone)
   return nextCheckInstant(app.db, [...app.sources.keys()], now, nextSpendingDay)
@@ -23,7 +23,8 @@ const leftToWorkersMs = 3_000
 export async function collectNow(app: BatchApp): Promise<Record<string, number>> {
   const waitingSince = performance.now()
   for (;;) {
-    if (!hasSource(app, 'ranks') || !(await anyCheckDue(app.db, app.clock(), { byHand: false }))) return {}
+    if (!hasSource(app.sources, 'ranks') || !(await anyCheckDue(app.db, app.clock(), { byHand: false })))
+      return {}
     const id = await findRunInProgress(app.db, 'collect_ranks')
     if (id === undefined) {
       const now = app.clock()

@@ -38,7 +38,7 @@ export async function startScheduledRuns(app: BatchApp): Promise<StartedRuns> {
     }
   }
   if (
-    hasSource(app, 'ranks') &&
+    hasSource(app.sources, 'ranks') &&
     (await anyCheckDue(app.db, now, { byHand: true })) &&
     (await startCheckRun(app, now))
   )
@@ -51,13 +51,13 @@ async function timetable(
   app: BatchApp,
   schedule: NonNullable<BatchApp['schedule']>,
 ): Promise<[RunTask, string][]> {
-  const collects = await collectsRanks(app, app.db)
+  const collects = await collectsRanks(app.db, app.sources)
   return [
     ['aggregate_volumes', schedule.aggregation],
     ['train_classifier', schedule.training],
     ['predict', schedule.prediction],
     ...(collects ? [['collect_ranks', collectionCron] as [RunTask, string]] : []),
-    ...(collectsVolumes(app) ? [['collect_volumes', volumesCron] as [RunTask, string]] : []),
+    ...(collectsVolumes(app.sources) ? [['collect_volumes', volumesCron] as [RunTask, string]] : []),
   ]
 }
 
@@ -67,7 +67,7 @@ function startSlot(app: BatchApp, slot: Slot, now: Date): Promise<'queued' | 'sk
     if (!mine) return undefined
     // Checks have times of their own; a look that finds none due is no run.
     if (slot.task === 'collect_ranks' && !(await anyCheckDue(tx, now, { byHand: false }))) return undefined
-    return triggerScheduledRun(app, tx, slot.task, now)
+    return triggerScheduledRun(tx, app.sources, slot.task, now)
   })
 }
 

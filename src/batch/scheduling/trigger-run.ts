@@ -33,7 +33,7 @@ export async function triggerRun(
   const task = taskNamed(name)
   if (task === undefined) throw refuse('unknown_task')
   return app.db.transaction().execute(async (tx) => {
-    const outcome = await queueRun(app, tx, task, 'manual', app.clock(), byTenant)
+    const outcome = await queueRun(tx, app.sources, task, 'manual', app.clock(), byTenant)
     if ('waitSeconds' in outcome) throw tooSoon(outcome.waitSeconds)
     if ('inProgress' in outcome) throw inProgress(outcome.inProgress)
     if (!('runId' in outcome)) throw unmet(outcome.preconditions)
@@ -43,12 +43,12 @@ export async function triggerRun(
 
 /** Starts a run because its time has come. One that cannot start is stored as skipped, with the reason. */
 export async function triggerScheduledRun(
-  app: BatchApp,
   tx: BatchTx,
+  sources: BatchApp['sources'],
   task: RunTask,
   now: Date,
 ): Promise<'queued' | 'skipped'> {
-  const outcome = await queueRun(app, tx, task, 'schedule', now)
+  const outcome = await queueRun(tx, sources, task, 'schedule', now)
   if ('runId' in outcome) return 'queued'
   const reason = 'preconditions' in outcome ? outcome.preconditions.unmet! : 'run_in_progress'
   await insertSkippedRun(tx, { id: newId('run_', now), task, trigger: 'schedule', queuedAt: now }, reason)
@@ -58,7 +58,7 @@ export async function triggerScheduledRun(
 /** Starts a run for checks that somebody asked for by hand, should theirs have ended a moment too early to see them. */
 export async function startCheckRun(app: BatchApp, now: Date): Promise<boolean> {
   return app.db.transaction().execute(async (tx) => {
-    const outcome = await queueRun(app, tx, 'collect_ranks', 'manual', now)
+    const outcome = await queueRun(tx, app.sources, 'collect_ranks', 'manual', now)
     return 'runId' in outcome
   })
 }
@@ -79,8 +79,8 @@ type Queued =
   | { runId: string; preconditions: Preconditions }
 
 async function queueRun(
-  app: BatchApp,
   tx: BatchTx,
+  sources: BatchApp['sources'],
   task: RunTask,
   trigger: RunTrigger,
   now: Date,
@@ -94,13 +94,13 @@ async function queueRun(
     const waitMs = last === undefined ? 0 : last.getTime() + tenantPauseMs - now.getTime()
     if (waitMs > 0) return { waitSeconds: Math.ceil(waitMs / 1000) }
   }
-  const preconditions = await preconditionsOf(app, tx, task)
+  const preconditions = await preconditionsOf(tx, sources, task)
   if (preconditions.unmet !== null) return { preconditions }
 
   const runId = newId('run_', now)
   const queued = await insertQueuedRun(tx, { id: runId, task, trigger, queuedAt: now, byTenant })
   // Somebody else was quicker since we looked, and may even have finished.
-  if (!queued) return queueRun(app, tx, task, trigger, now, byTenant)
+  if (!queued) return queueRun(tx, sources, task, trigger, now, byTenant)
   await enqueueRun(tx, runId, task)
   return { runId, preconditions }
 }
@@ -117,33 +117,37 @@ async function enqueueRun(tx: BatchTx, runId: string, task: RunTask): Promise<vo
   await enqueue(tx, jobOf[task], { runId }, { key: runId })
 }
 
-async function preconditionsOf(app: BatchApp, tx: BatchTx, task: RunTask): Promise<Preconditions> {
+async function preconditionsOf(
+  tx: BatchTx,
+  sources: BatchApp['sources'],
+  task: RunTask,
+): Promise<Preconditions> {
   const counts = await countRanks(tx)
   if (task === 'train_classifier' && counts.rows < rankRowsRequired)
     return { ...counts, unmet: 'not_enough_rows' }
   if (task === 'predict' && !(await findActive(tx, 'train_classifier')))
     return { ...counts, unmet: 'no_active_model' }
   const lacksSource =
-    (task === 'collect_ranks' && !(await collectsRanks(app, tx))) ||
-    (task === 'collect_volumes' && !collectsVolumes(app))
+    (task === 'collect_ranks' && !(await collectsRanks(tx, sources))) ||
+    (task === 'collect_volumes' && !collectsVolumes(sources))
   if (lacksSource) return { ...counts, unmet: 'no_source' }
   return { ...counts, unmet: null }
 }
 
 /** Whether ranks are collected here: by a source that was set up, or by one that came along and is used. */
-export async function collectsRanks(app: BatchApp, db: BatchDb | BatchTx): Promise<boolean> {
-  const sources = [...app.sources.values()].filter(({ ranks }) => ranks !== undefined)
+export async function collectsRanks(db: BatchDb | BatchTx, all: BatchApp['sources']): Promise<boolean> {
+  const sources = [...all.values()].filter(({ ranks }) => ranks !== undefined)
   if (sources.some(({ broughtAlong }) => !broughtAlong)) return true
   return sources.length > 0 && (await anyTracker(db))
 }
 
 /** Whether anything is asked of every keyword once a month. */
-export function collectsVolumes(app: BatchApp): boolean {
-  return hasSource(app, 'volumes') || hasSource(app, 'trends')
+export function collectsVolumes(sources: BatchApp['sources']): boolean {
+  return hasSource(sources, 'volumes') || hasSource(sources, 'trends')
 }
 
-export function hasSource(app: BatchApp, kind: SourceKind): boolean {
-  return [...app.sources.values()].some((source) => source[kind] !== undefined)
+export function hasSource(sources: BatchApp['sources'], kind: SourceKind): boolean {
+  return [...sources.values()].some((source) => source[kind] !== undefined)
 }
 
 const tenantPauseMs = 3_600_000

@@ -1,5 +1,5 @@
 import { dayOf } from '../../platform/time.ts'
-import type { BatchApp, BatchTx } from '../app.ts'
+import type { BatchTx } from '../app.ts'
 import { awake } from './breaker.ts'
 import { type ClaimedCheck, claimChecks, listDueTrackers, noteWhyWaiting } from './check-rows.ts'
 import type { Drain } from './drain.ts'
@@ -9,12 +9,11 @@ import { callsLeft } from './tracker-rows.ts'
 
 /** Takes checks as far as every budget reaches, and sets aside what they may cost. */
 export async function claimDue(
-  app: BatchApp,
   tx: BatchTx,
-  { source, ranks, by }: Drain,
+  { source, ranks, by, timeZone }: Drain,
   most: number,
+  now: Date,
 ): Promise<ClaimedCheck[]> {
-  const now = app.clock()
   const { name } = source.settings
   const before = await lockSource(tx, name)
   const state = awake(before, now)
@@ -24,7 +23,7 @@ export async function claimDue(
   }
   if (state !== before) await updateSource(tx, name, state)
 
-  const spentOn = dayOf(now, app.timeZone)
+  const spentOn = dayOf(now, timeZone)
   const trackers = await listDueTrackers(tx, name, now)
   if (trackers.length === 0) return []
   const spending = await listSpending(tx, name, spentOn, [...new Set(trackers.flatMap(scopesOf))])

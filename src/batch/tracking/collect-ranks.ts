@@ -43,8 +43,9 @@ async function collect(app: BatchApp, run: RunInHand): Promise<Collected> {
   collected.planned = await planDueDays(app, inRun)
   // What was ordered in time may have come since: it is collected first, and closed at the end.
   collected.closed = await closeDays(app, inRun, { isOrderedToo: false })
+  const shared = { by, timeZone: app.timeZone, inRun, collected }
   const drains = [...app.sources.values()].flatMap((source) =>
-    source.ranks ? [drainSource(app, run, { source, ranks: source.ranks, by, inRun, collected })] : [],
+    source.ranks ? [drainSource(app, run, { ...shared, source, ranks: source.ranks })] : [],
   )
   // Whatever goes wrong at one source, the others' answers are stored before the run ends.
   const ended = await Promise.allSettled(drains)
@@ -123,8 +124,8 @@ async function drainSource(app: BatchApp, run: RunInHand, drain: Drain): Promise
     return placeOrders(app, run, { ...drain, ranks })
   }
   await workThrough(app, run, drain, {
-    claim: (tx, most) => claimDue(app, tx, drain, most),
+    claim: (tx, most) => claimDue(tx, drain, most, app.clock()),
     make: (check, matches, turn) => makeCheck(ranks, check, matches, turn),
-    settle: (tx, batch) => settle(app, tx, drain, batch),
+    settle: (tx, batch) => settle(tx, drain, batch, app.clock()),
   })
 }

@@ -25,6 +25,8 @@ export type Drain<Ranks extends RankSource = RankSource> = {
   readonly source: Source
   readonly ranks: Ranks
   readonly by: string
+  /** In which budgets have their days. */
+  readonly timeZone: string
   readonly inRun: InRun
   readonly collected: Collected
 }

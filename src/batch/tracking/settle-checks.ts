@@ -1,34 +1,25 @@
-import { type Day, dayOf, instantAt } from '../../platform/time.ts'
-import type { BatchApp, BatchTx } from '../app.ts'
+import type { Day } from '../../platform/time.ts'
+import type { BatchTx } from '../app.ts'
 import type { RankObservation } from '../ranks/rank.ts'
 import { mergeObservations } from '../ranks/record-ranks.ts'
 import { dayTold } from '../sources/port.ts'
-import { holdMsAfter, judgeSource, type Tally } from './breaker.ts'
+import type { Tally } from './breaker.ts'
 import { type CheckEnd, endChecks } from './check-rows.ts'
 import type { Drain, Made } from './drain.ts'
-import { holdCalls, lockSource, updateSource } from './source-rows.ts'
+import { settleSource } from './settle-source.ts'
 import { bookCalls, scopesOf } from './spending-rows.ts'
-import { tellState } from './tell-state.ts'
 import { mostTries, waitMsAfter } from './tracker.ts'
 
 /** Stores what checks found, what they cost and how the source fares, all at once. */
 export async function settle(
-  app: BatchApp,
   tx: BatchTx,
-  { source, by }: Drain,
+  { source, by, timeZone }: Drain,
   batch: readonly Made[],
+  now: Date,
   tally: Tally = tallyOf(batch),
 ): Promise<void> {
-  const now = app.clock()
   const { name } = source.settings
-  const before = await lockSource(tx, name)
-  const nextDay = instantAt(dayOf(now, app.timeZone), '24:00', app.timeZone)
-  // A source that is left alone already is not judged again by the calls that were under way.
-  const after = before.state === 'ready' ? judgeSource(before, tally, now, nextDay) : before
-  await updateSource(tx, name, after)
-  if (after.throttles > before.throttles) await holdCalls(tx, name, holdMsAfter(after.throttles))
-  await tellState(tx, name, before.state, after.state, now)
-
+  await settleSource(tx, name, tally, now, timeZone)
   await endChecks(
     tx,
     by,

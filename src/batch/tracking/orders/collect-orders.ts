@@ -24,7 +24,7 @@ const mostFailedLooks = 3
 /** Looks which orders are ready and collects them, until the list names none of ours any more. */
 export async function collectOrders(app: BatchApp, run: RunInHand, drain: QueueDrain): Promise<void> {
   while (!run.signal.aborted) {
-    const engines = await drain.inRun((tx) => enginesToLookAt(app, tx, drain))
+    const engines = await drain.inRun((tx) => enginesToLookAt(tx, drain.ranks.name, app.clock()))
     if (!engines) return
     for (const engine of engines) await look(app, run, drain, engine)
     await collectReady(app, run, drain)
@@ -33,15 +33,10 @@ export async function collectOrders(app: BatchApp, run: RunInHand, drain: QueueD
 }
 
 /** Undefined while the source is left alone; but what is paid for is collected also when nothing more can be ordered. */
-async function enginesToLookAt(
-  app: BatchApp,
-  tx: BatchTx,
-  { ranks }: QueueDrain,
-): Promise<string[] | undefined> {
-  const now = app.clock()
-  const state = await lockSource(tx, ranks.name)
+async function enginesToLookAt(tx: BatchTx, source: string, now: Date): Promise<string[] | undefined> {
+  const state = await lockSource(tx, source)
   const isOnlySpent = state.state === 'resting' && state.lastError === 'quota_exhausted'
-  return awake(state, now) || isOnlySpent ? listEnginesToLookAt(tx, ranks.name, now) : undefined
+  return awake(state, now) || isOnlySpent ? listEnginesToLookAt(tx, source, now) : undefined
 }
 
 /** Looks once at what is ready, or up to three times while looking fails. What it does not find is put off. */
@@ -60,7 +55,7 @@ async function look(app: BatchApp, run: RunInHand, drain: QueueDrain, engine: st
       })
       return
     }
-    await inRun((tx) => settle(app, tx, drain, [], { good: 0, failures: [list] }))
+    await inRun((tx) => settle(tx, drain, [], app.clock(), { good: 0, failures: [list] }))
   }
   await inRun((tx) => putOff(tx, false))
 }
@@ -79,7 +74,8 @@ async function collectReady(app: BatchApp, run: RunInHand, drain: QueueDrain): P
       return outcomeOf(order, answer, matches, app.clock())
     },
     async settle(tx, batch) {
-      await settle(app, tx, drain, batch, tallyOf(batch.map(({ check }) => answers.get(check)!)))
+      const tally = tallyOf(batch.map(({ check }) => answers.get(check)!))
+      await settle(tx, drain, batch, app.clock(), tally)
       await endOrders(
         tx,
         ordersOf(batch, (outcome) => outcome.kind !== 'ordered'),

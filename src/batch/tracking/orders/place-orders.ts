@@ -19,15 +19,16 @@ export async function placeOrders(app: BatchApp, run: RunInHand, drain: QueueDra
   const { source, ranks, inRun, collected } = drain
   const pacer = openPacer(app.db, ranks.name, source.settings.ratePerSecond)
   while (!run.signal.aborted) {
+    const now = app.clock()
     const orders = await inRun(async (tx) =>
-      insertOrders(tx, ranks.name, await claimDue(app, tx, drain, ranks.queue.mostPerOrder), app.clock()),
+      insertOrders(tx, ranks.name, await claimDue(tx, drain, ranks.queue.mostPerOrder, now), now),
     )
     if (orders.length === 0) return
     for (const engine of new Set(orders.map((order) => order.engine))) {
       const ofEngine = orders.filter((order) => order.engine === engine)
       await pacer.turn()
       const answer = await ranks.queue.order(ofEngine)
-      const made = await inRun((tx) => settleOrders(app, tx, drain, ofEngine, answer))
+      const made = await inRun((tx) => settleOrders(tx, drain, ofEngine, answer, app.clock()))
       collected.ordered += made.filter(({ outcome }) => outcome.kind === 'ordered').length
       collected.failed += made.filter(({ outcome }) => outcome.kind === 'failed').length
       collected.calls += made.reduce((sum, { outcome }) => sum + outcome.calls, 0)
@@ -37,16 +38,16 @@ export async function placeOrders(app: BatchApp, run: RunInHand, drain: QueueDra
 
 /** Stores what was taken and what it cost. What was surely not taken leaves no order behind. */
 async function settleOrders(
-  app: BatchApp,
   tx: BatchTx,
   drain: QueueDrain,
   orders: readonly NewOrder[],
   answer: readonly OrderAnswer[] | SourceFailure,
+  now: Date,
 ): Promise<readonly Made<NewOrder>[]> {
   const answers = 'kind' in answer ? orders.map(() => answer) : answer
   invariant(answers.length === orders.length, 'every order has an answer')
   const made = orders.map((check, at): Made<NewOrder> => ({ check, outcome: outcomeOf(answers[at]!) }))
-  await settle(app, tx, drain, made, tallyOf(answer))
+  await settle(tx, drain, made, now, tallyOf(answer))
   await deleteOrders(
     tx,
     drain.ranks.name,

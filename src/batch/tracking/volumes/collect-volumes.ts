@@ -1,13 +1,13 @@
 import { newId } from '../../../platform/id.ts'
-import { type Day, dayOf, instantAt } from '../../../platform/time.ts'
+import { type Day, dayOf } from '../../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../../app.ts'
 import { fenceOfRun, type RunInHand, workRun } from '../../runs/work-run.ts'
-import type { Source, SourceFailure } from '../../sources/port.ts'
-import { awake, holdMsAfter, judgeSource } from '../breaker.ts'
+import type { Source } from '../../sources/port.ts'
+import { awake } from '../breaker.ts'
 import { openPacer, type Pacer } from '../pacer.ts'
-import { holdCalls, lockSource, openSourceRow, updateSource } from '../source-rows.ts'
+import { settleSource } from '../settle-source.ts'
+import { lockSource, openSourceRow, updateSource } from '../source-rows.ts'
 import { bookCalls, forgetOldSpending, listSpending } from '../spending-rows.ts'
-import { tellState } from '../tell-state.ts'
 import { installationScope } from '../tracker-rows.ts'
 import { type KeywordReader, readersOf, type Spelled } from './keyword-readers.ts'
 import {
@@ -125,7 +125,8 @@ async function askFor(
   collected.asked += isFirst ? keywords.length : 0
 
   await drain.inRun(async (tx) => {
-    await settleSource(app, tx, source, failure)
+    const tally = { good: failure ? 0 : 1, failures: failure ? [failure] : [] }
+    await settleSource(tx, name, tally, app.clock(), app.timeZone)
     await bookCalls(tx, name, spentOn, [
       { scope: installationScope, reserved: -1, spent: failure && !failure.paid ? 0 : 1 },
     ])
@@ -179,27 +180,6 @@ function claimCall(app: BatchApp, drain: Drain, keywords: readonly DueKeyword[],
     await noteVolumeChecks(tx, { source: name, month, keys, status: 'asked', reason: null, call, spentOn })
     return spentOn
   })
-}
-
-async function settleSource(
-  app: BatchApp,
-  tx: BatchTx,
-  { settings: { name } }: Source,
-  failure: SourceFailure | undefined,
-): Promise<void> {
-  const now = app.clock()
-  const before = await lockSource(tx, name)
-  if (before.state !== 'ready') return
-  const nextDay = instantAt(dayOf(now, app.timeZone), '24:00', app.timeZone)
-  const after = judgeSource(
-    before,
-    { good: failure ? 0 : 1, failures: failure ? [failure] : [] },
-    now,
-    nextDay,
-  )
-  await updateSource(tx, name, after)
-  if (after.throttles > before.throttles) await holdCalls(tx, name, holdMsAfter(after.throttles))
-  await tellState(tx, name, before.state, after.state, now)
 }
 
 async function note(
