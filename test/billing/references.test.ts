@@ -213,6 +213,27 @@ describe('what may have been sent before is looked up before its first send', ()
     expect(await world.rows('select from platform.alarm')).toEqual([])
   })
 
+  test('a refund in doubt ends once a lost refund of another amount is seen to have its number', async () => {
+    await world.subscribe('acct_1')
+    const [invoice] = await world.invoices('acct_1')
+    const record = world.script.book.get(invoice.payments[0].reference)!
+    await world.rows(`update billing.installation set lookup_first_before = '2026-04-05T09:00:30+09:00'`)
+    const refund = () => world.post('/refund', { invoice_id: invoice.invoice_id, amount: 400 })
+    world.script.nextRefunds({ kind: 'lost_request' })
+    expect((await refund()).status).toBe(202)
+    const [ours] = await world.rows<Sent>('select provider_reference as reference from billing.refund')
+    const amount = { minor: 100n, currency: record.amount.currency }
+    record.refunds.push({ reference: ours!.reference, amount, status: 'failed' })
+
+    await world.forgetLeases()
+    await world.runDue()
+    expect(await world.rows('select status, code from billing.refund')).toEqual([
+      { status: 'failed', code: 'refund_declined' },
+    ])
+    expect(await refund()).toMatchObject({ status: 200, body: { data: { amount: 400 } } })
+    expect(await world.rows('select from platform.alarm')).toEqual([])
+  })
+
   test('a refund that is turned down soon after a restore waits until that proves something', async () => {
     await world.subscribe('acct_1')
     const [invoice] = await world.invoices('acct_1')

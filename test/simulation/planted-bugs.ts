@@ -835,8 +835,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refund waits for ever behind a lost one of its number',
     file: 'src/billing/refunds/send-refund.ts',
-    from: "known.kind === 'mismatch' && known.named &&",
-    to: "known.kind === 'mismatch' && !known.named &&",
+    from: "found.kind === 'mismatch' && refund.maybeSentBefore",
+    to: "found.kind === 'mismatch' && refund.maybeSentBefore && refund.sentAt === null",
     story: 'test/billing/references.test.ts',
   },
   {

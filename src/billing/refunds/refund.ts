@@ -54,10 +54,8 @@ function isPaid(status: InvoiceStatus): boolean {
 }
 
 type OnRecord =
-  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'mismatch' }>
-  /** It stands there by its name, with another amount. */
-  | { kind: 'mismatch'; named: true }
-  | { kind: 'none' }
+  /** `mismatch`: it stands there by its name, with another amount. */
+  Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' }> | { kind: 'none' }
 
 /**
  * What the provider's own record of a payment says about a refund of ours. Providers that carry our reference are
@@ -72,7 +70,7 @@ export function refundOnRecord(
 ): OnRecord {
   const ours = record.refunds.find(({ reference }) => reference === refund.reference)
   if (ours) {
-    if (!sameMoney(ours.amount, refund.amount)) return { kind: 'mismatch', named: true }
+    if (!sameMoney(ours.amount, refund.amount)) return { kind: 'mismatch' }
     if (ours.status === 'succeeded') return { kind: 'done' }
     return { kind: ours.status === 'pending' ? 'pending' : 'declined' }
   }

@@ -65,9 +65,7 @@ export async function sendRefundInTurn(
 }
 
 type Found =
-  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'unknown' | 'mismatch' }>
-  /** `named`: a refund stands there by our name, with another amount. */
-  | { kind: 'mismatch'; named?: true }
+  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'unknown' }>
   /** `answered`: the provider was asked about it and answered, only not with what became of it. */
   | { kind: 'unknown'; answered?: true }
   /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
@@ -88,8 +86,6 @@ async function sendFirst(app: BillingApp, refund: LeasedRefund, now: Date): Prom
   if (refund.maybeSentBefore || now.getTime() - refund.askedAt.getTime() > lateMs) {
     const known = await look(app, refund)
     if (known.kind === 'unknown') return { kind: 'not_sent' }
-    // A refund of the lost database has our number. Ours was never sent and never can be; the next one has the next.
-    if (known.kind === 'mismatch' && known.named && refund.maybeSentBefore) return { kind: 'declined' }
     if (known.kind !== 'none') return known
   }
   const outcome = await ask(app, refund)
@@ -196,6 +192,8 @@ async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
     refund.refunded,
     app.providers.named(refund.provider).guards,
   )
+  // A refund of the lost database has our number, so ours can never be taken; the next one has the next.
+  if (found.kind === 'mismatch' && refund.maybeSentBefore) return { kind: 'declined' }
   return found.kind === 'none' ? { ...found, on: lookup.payment } : found
 }
 
