@@ -3,6 +3,7 @@ import { billingJobs } from '../../src/billing/jobs.ts'
 import { resumeCharging as endStop } from '../../src/billing/lifecycle/resume-charging.ts'
 import { findSealedBy, reseal } from '../../src/billing/reseal.ts'
 import { forgetOldKeys } from '../../src/platform/idempotency.ts'
+import { reviveDeadJob } from '../../src/platform/queue/queue-schema.ts'
 import type { VaultKey } from '../../src/platform/vault/vault.ts'
 import { admitVaultKeys } from '../../src/platform/vault/vault-keys.ts'
 import { signStandardWebhook } from '../sign-webhook.ts'
@@ -67,6 +68,8 @@ export type SimulatedWorld = {
   releaseStalled(): Promise<void>
   /** Our credentials are right again, and charging goes on. */
   resumeCharging(): Promise<void>
+  /** An operator gives those jobs their attempts back that only the deaths of their workers have cost them. */
+  retryKilledJobs(): Promise<void>
   count(name: string): void
   /** What the database goes back to, if it does. */
   readonly copy: Copy | undefined
@@ -241,6 +244,16 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     )
   }
 
+  async function retryKilledJobs(): Promise<void> {
+    const { rows } = await observer.query<{ id: bigint }>(
+      'select id from graphile_worker._private_jobs where attempts >= max_attempts order by id',
+    )
+    for (const { id } of rows.filter((job) => !failedJobs.has(job.id))) {
+      await reviveDeadJob(stage.services[0].billing.db, String(id))
+      history.add({ kind: 'work', step: world.step, what: 'retry job', outcome: String(id) })
+    }
+  }
+
   // Whoever restores starts with the keys of then.
   let copy: (Copy & { change: typeof change; keys: (readonly VaultKey[])[] }) | undefined
 
@@ -326,12 +339,14 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
       await observer.query('delete from graphile_worker._private_jobs where id = $1', [job.id])
       return
     }
+    if (ran.kind === 'failed') failedJobs.add(job.id)
     // As the queue has it: a worker's death costs a job no attempt, but for the sixth time.
-    if (ran.kind !== 'failed' && countFreed(job.id) <= 5) return
+    else if (countFreed(job.id) <= 5) return
     await observer.query('update graphile_worker._private_jobs set attempts = attempts + 1 where id = $1', [
       job.id,
     ])
   }
+  const failedJobs = new Set<bigint>()
   const freed = new Map<bigint, number>()
   function countFreed(jobId: bigint): number {
     const times = (freed.get(jobId) ?? 0) + 1
@@ -364,6 +379,7 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     asking,
     count,
     resumeCharging,
+    retryKilledJobs,
     get copy() {
       return copy
     },

@@ -670,6 +670,7 @@ export async function converge(
   world.model.arrive()
   world.model.putRight()
   await world.resumeCharging()
+  await world.retryKilledJobs()
   for (const days of [0, 2]) {
     await live(world, days * day)
     await settleDown(world)
