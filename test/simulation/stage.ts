@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { keywordRoutes } from '../../src/batch/keywords/keyword-routes.ts'
 import type { BatchTables } from '../../src/batch/tables.ts'
-import type { BillingApp } from '../../src/billing/app.ts'
+import type { BillingApp, BillingDb } from '../../src/billing/app.ts'
 import { stopForCredentials } from '../../src/billing/charging-stop.ts'
 import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { addPlan } from '../../src/billing/plans/plan-rows.ts'
@@ -146,9 +146,10 @@ export async function openStage(serverUrl: string): Promise<Stage> {
     }
     const pool = boundaries.poolOf(process)
     const vault = followedVault(() => service.vaultKeys)
-    const followedProvider = followed(() => stoppableProvider(scene!.provider, stopSwitch(pool, clock)))
+    const db = openDb<BillingTables>(pool)
+    const followedProvider = followed(() => stoppableProvider(scene!.provider, stopSwitch(db, clock)))
     const billing: BillingApp = {
-      db: openDb<BillingTables>(pool),
+      db,
       pool,
       clock,
       providers: { forNew: followedProvider, all: [followedProvider], named: () => followedProvider },
@@ -221,8 +222,7 @@ export async function openStage(serverUrl: string): Promise<Stage> {
 }
 
 /** Asked every time: what a process remembers for a second of real time would not be replayed. */
-function stopSwitch(pool: pg.Pool, clock: Clock): StopSwitch {
-  const db = openDb<BillingTables>(pool)
+function stopSwitch(db: BillingDb, clock: Clock): StopSwitch {
   return {
     isStopped: async () => (await findChargingStop(db, 'model')) !== undefined,
     refuseCredentials: () => stopForCredentials(db, 'model', clock()),
@@ -324,11 +324,9 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
   await observer.query('create schema sim')
   for (const { table, copy } of furniture)
     await observer.query(`create table ${copy} as select * from ${table}`)
+  await loosenGuards(observer)
   // The same seed comes to the same keys, on whatever database.
-  await observer.query(
-    `alter table billing.installation disable trigger user; update billing.installation set id = 'simulation';
-     alter table billing.installation enable trigger user`,
-  )
+  await observer.query(`begin; ${unguarded} update billing.installation set id = 'simulation'; commit`)
   for (const clock of ['clock_timestamp', 'statement_timestamp', 'now']) {
     await observer.query(
       `create function sim.${clock}() returns timestamptz language sql stable
@@ -371,21 +369,39 @@ const furniture = [
   { table: 'platform.vault_key', copy: 'sim.vault_key' },
 ]
 
+/** From here to the end of its transaction what guards history rests. */
+const unguarded = "set local sim.guards = 'off';"
+
+/**
+ * Lets the guards of history rest where a transaction says so. To disable them on their tables each time would cost every
+ * session all its plans, run after run.
+ */
+async function loosenGuards(observer: pg.Client): Promise<void> {
+  const { rows } = await observer.query<{ name: string; on: string; made: string }>(
+    `select quote_ident(t.tgname) as name, t.tgrelid::regclass::text as on, pg_get_triggerdef(t.oid) as made
+     from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'billing' and not t.tgisinternal and t.tgconstraint = 0`,
+  )
+  const awake = "coalesce(current_setting('sim.guards', true), '') <> 'off'"
+  for (const { name, on, made } of rows)
+    await observer.query(
+      `drop trigger ${name} on ${on}; ${made.replace(' EXECUTE ', ` WHEN (${awake}) EXECUTE `)}`,
+    )
+}
+
 /**
  * Empties the tables that a run filled. What guards history is off meanwhile; the vacuum gives back the space, so that
  * the rows of every run lie where those of the first one lay.
  */
 async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
-  const { rows } = await observer.query<{ name: string; guarded: boolean }>(
-    `select format('%I.%I', n.nspname, c.relname) as name,
-       exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as guarded
+  const { rows } = await observer.query<{ name: string }>(
+    `select format('%I.%I', n.nspname, c.relname) as name
      from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where c.relkind = 'r' and (n.nspname = 'billing' and c.relname <> 'installation'
        or format('%I.%I', n.nspname, c.relname) in ('platform.idempotency_key', 'platform.rate_window', 'platform.alarm', 'platform.secret',
          'platform.vault_key', 'batch.keyword', 'graphile_worker._private_jobs'))
      order by 1`,
   )
-  const guarded = new Set(rows.filter((table) => table.guarded).map(({ name }) => name))
   const findFilled = {
     name: 'find-filled',
     text: 'select name from unnest($1::text[]) as t (name) where pg_relation_size(name::regclass) > 0',
@@ -393,16 +409,10 @@ async function emptying(observer: pg.Client): Promise<() => Promise<void>> {
   }
   return async () => {
     const filled = (await observer.query<{ name: string }>(findFilled)).rows.map(({ name }) => name)
-    const guards = (state: string) =>
-      filled
-        .filter((table) => guarded.has(table))
-        .map((table) => `alter table ${table} ${state} trigger user;`)
-        .join(' ')
     const deletes = filled.map((table, at) => `gone_${at} as (delete from ${table})`).join(', ')
     await observer.query(
-      `begin; ${guards('disable')} with ${deletes} select 1;
+      `begin; ${unguarded} with ${deletes} select 1;
        ${furniture.map(({ table, copy }) => `insert into ${table} select * from ${copy};`).join(' ')}
-       ${guards('enable')}
        update billing.installation set lookup_first_before = null where lookup_first_before is not null; commit`,
     )
     await observer.query(`vacuum (skip_database_stats) ${filled.join(', ')}`)
@@ -418,12 +428,10 @@ async function copying(observer: pg.Client): Promise<{
     name: string
     copy: string
     columns: string
-    guarded: boolean
   }>(
     `select format('%I.%I', n.nspname, c.relname) as name, format('backup.%I', n.nspname || '_' || c.relname) as copy,
        (select string_agg(quote_ident(a.attname), ', ' order by a.attnum) from pg_attribute a
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
-       exists (select from pg_trigger t where t.tgrelid = c.oid and not t.tgisinternal) as guarded
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns
      from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where c.relkind = 'r' and (n.nspname = 'billing' or format('%I.%I', n.nspname, c.relname) in (
        'platform.idempotency_key', 'platform.alarm', 'platform.secret', 'platform.vault_key', 'batch.keyword',
@@ -433,17 +441,12 @@ async function copying(observer: pg.Client): Promise<{
   await observer.query('create schema backup')
   for (const { name, copy, columns } of tables)
     await observer.query(`create unlogged table ${copy} as select ${columns} from ${name} where false`)
-  const guards = (state: string) =>
-    tables
-      .filter(({ guarded }) => guarded)
-      .map(({ name }) => `alter table ${name} ${state} trigger user;`)
-      .join(' ')
   const parts = (verb: (table: (typeof tables)[number]) => string) =>
     `with ${tables.map((table, at) => `part_${at} as (${verb(table)})`).join(', ')} select 1`
   return {
     async backUp() {
       await observer.query(
-        `begin isolation level repeatable read; truncate ${tables.map(({ copy }) => copy).join(', ')};
+        `begin isolation level repeatable read; ${parts(({ copy }) => `delete from ${copy}`)};
          ${parts(({ name, copy, columns }) => `insert into ${copy} select ${columns} from ${name}`)}; commit`,
       )
     },
@@ -451,7 +454,7 @@ async function copying(observer: pg.Client): Promise<{
       const put = ({ name, copy, columns }: (typeof tables)[number]) =>
         `insert into ${name} (${columns}) overriding system value select ${columns} from ${copy}`
       await observer.query(
-        `begin; ${guards('disable')} ${parts(({ name }) => `delete from ${name}`)}; ${parts(put)}; ${guards('enable')} commit`,
+        `begin; ${unguarded} ${parts(({ name }) => `delete from ${name}`)}; ${parts(put)}; commit`,
       )
     },
   }

@@ -27,7 +27,7 @@ export async function leaseMethodsToDelete(
         select payment_method_id from billing.payment_method_to_delete
         where next_try_at <= statement_timestamp()
         order by next_try_at limit ${limit} for update skip locked)
-      returning *
+      returning payment_method_id, provider, sealed, tries, key_hash
     )
     select d.payment_method_id as "methodId", d.provider, d.sealed, d.tries,
       exists (

@@ -55,7 +55,8 @@ export async function leaseAttempts(
     leased as (
       update billing.payment set sending_until = ${realTimeIn(leaseMs)}, next_lookup_at = ${realTimeIn(leaseMs)}, lookup_by = null
       where id in (select id from picked)
-      returning *
+      returning id, provider_reference, provider, provider_id, invoice_id, subscription_id, account_id, payment_method_id,
+        amount, currency, sent_at, lookup_count, not_found_count, not_found_since, resend_declines, resend_code, resend_since
     )
     select ${attemptColumns}
     from leased p
