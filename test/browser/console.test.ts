@@ -3,11 +3,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { BrowserContext, Page } from 'playwright-core'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { simulateRanks } from '../../src/demo/demo-batch.ts'
 import { addDays, dayOf } from '../../src/platform/time.ts'
 import { openWorld, type World } from '../world.ts'
-import { type OpenedBrowser, openBrowser } from './open-browser.ts'
+import { type OpenedBrowser, openBrowser, whyNoBrowser } from './open-browser.ts'
 
 /** One world, one browser, one customer: each story goes on where the one before ended. */
 let world: World
@@ -20,6 +20,7 @@ const axeSource = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.m
 beforeAll(async () => {
   const isBuilt = existsSync(new URL('../../console/dist/index.html', import.meta.url))
   if (!isBuilt) throw new Error('The console is not built: run `npm run build` first.')
+  if (whyNoBrowser !== null) return console.warn(`The console is not tried. ${whyNoBrowser}`)
   const opening = openBrowser()
   world = await openWorld({ worker: true })
   opened = await opening
@@ -28,6 +29,7 @@ beforeAll(async () => {
   listen(page)
   page.setDefaultTimeout(180_000)
 })
+beforeEach(({ skip }) => skip(whyNoBrowser !== null, whyNoBrowser ?? ''))
 afterAll(async () => {
   await opened?.close()
   await world?.close()

@@ -5,7 +5,15 @@ import { type Browser, chromium } from 'playwright-core'
 
 export type OpenedBrowser = { readonly browser: Browser; close(): Promise<void> }
 
-const installed = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+const chromes = ['Google Chrome', 'Chromium', 'Microsoft Edge']
+const installed = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/usr/bin/google-chrome-stable',
+  '/snap/bin/chromium',
+  ...chromes.map((name) => `/Applications/${name}.app/Contents/MacOS/${name}`),
+]
 const args = [
   '--no-sandbox',
   '--disable-gpu',
@@ -16,9 +24,17 @@ const args = [
   '--disable-sync',
 ]
 
+const own = [process.env['CHROMIUM'] ?? '', ...installed].find((path) => existsSync(path))
+
+/** Why no page can be opened here, or null. The one that npm brings runs on Linux and x64 only. */
+export const whyNoBrowser =
+  own !== undefined || (process.platform === 'linux' && process.arch === 'x64')
+    ? null
+    : 'No Chromium is installed here: install one, or name its program by CHROMIUM=/path/to/chromium.'
+
 /** The machine's own Chromium, or the one that npm brought. */
 export async function openBrowser(): Promise<OpenedBrowser> {
-  const own = installed.find((path) => existsSync(path))
+  if (whyNoBrowser !== null) throw new Error(whyNoBrowser)
   // The packed one unpacks itself under fixed names, so that two test runs need two folders.
   const folder = mkdtempSync(join(tmpdir(), 'rankledger-browser-'))
   const browser = await chromium.launch(
