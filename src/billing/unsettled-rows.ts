@@ -3,7 +3,8 @@ import type { BillingDb } from './app.ts'
 
 /**
  * Makes charges and refunds that wait due at once: those that nobody answered, those whose send nobody answered though
- * lookups are, or those that nothing has been sent for; at one provider, or at all of them. Whoever is at one of them right now is left alone.
+ * lookups are, or those that nothing has been sent for; at one provider, or at all of them. Whoever is at one of them
+ * right now is left alone. They are locked in the order of their ids, because several processes may wake at once.
  */
 export async function wakeUnsettled(
   db: BillingDb,
@@ -22,11 +23,18 @@ export async function wakeUnsettled(
   const woken = await sql<{ count: number }>`
     with payments as (
       update billing.payment set next_lookup_at = clock_timestamp()
-      where status in ('sending', 'unknown') and ${wanted} and ${idle} ${there} returning 1
+      where id in (
+        select id from billing.payment
+        where status in ('sending', 'unknown') and ${wanted} and ${idle} ${there}
+        order by id for update)
+      returning 1
     ), refunds as (
       update billing.refund set next_lookup_at = clock_timestamp()
-      where status = 'pending' and ${wanted} and ${idle}
-        and exists (select from billing.payment where id = payment_id ${there})
+      where id in (
+        select id from billing.refund
+        where status = 'pending' and ${wanted} and ${idle}
+          and exists (select from billing.payment where id = payment_id ${there})
+        order by id for update)
       returning 1
     )
     select ((select count(*) from payments) + (select count(*) from refunds))::int as count`.execute(db)

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import { wakeUnsettled } from '../../src/billing/unsettled-rows.ts'
 import { openWorld, type World } from '../world.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
@@ -56,6 +57,33 @@ test('waits for a silent provider grow to an hour, and all that waits is due at 
   for (let sweep = 0; sweep < 2; sweep++) await world.runDue()
   expect(await waits(world)).toEqual([])
   expect(await world.books()).toEqual({ provider: 29_600, revenue: -29_700, refunds: 100 })
+})
+
+test('all that waits is made due in the order of ids, so that it waits in no ring with others', async () => {
+  world = await openBillingWorld()
+  const { db, pool } = world.app
+  world.script.state.silent = true
+  for (const account of ['acct_1', 'acct_2']) expect((await world.subscribe(account)).status).toBe(202)
+  await world.rows('update billing.payment set sending_until = null, unanswered = true')
+  const [first, second] = await world.rows<{ id: string }>('select id from billing.payment order by id')
+  // A scan now comes to the second one first.
+  const postpone = `update billing.payment set next_lookup_at = clock_timestamp() + interval '1 hour' where id = $1`
+  await world.rows(postpone, [second!.id])
+  await world.rows(postpone, [first!.id])
+  const other = await pool.connect()
+  try {
+    await other.query('begin')
+    await other.query('select 1 from billing.payment where id = $1 for update', [first!.id])
+    const waking = wakeUnsettled(db, 'unanswered')
+    await expect
+      .poll(async () => (await world!.rows('select from pg_locks where not granted')).length)
+      .toBeGreaterThan(0)
+    await other.query('select 1 from billing.payment where id = $1 for update', [second!.id])
+    await other.query('commit')
+    expect(await waking).toBe(2)
+  } finally {
+    other.release()
+  }
 })
 
 test('a card whose charges nobody answers is sent ever more rarely, though the provider answers everybody else', async () => {

@@ -930,6 +930,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/houses.test.ts',
   },
   {
+    name: 'charges are woken in whatever order they lie',
+    file: 'src/billing/unsettled-rows.ts',
+    from: 'order by id for update)\n      returning 1\n    ), refunds',
+    to: ')\n      returning 1\n    ), refunds',
+    story: 'test/billing/silence.test.ts',
+  },
+  {
     name: 'an event of one provider hides that of another',
     file: 'src/billing/webhooks/receive-webhook.ts',
     from: 'provider: provider.name,\n    eventId,',
