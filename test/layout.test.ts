@@ -177,3 +177,28 @@ test('what takes `db` opens no transaction that writes', () => {
   expect(transactions.length).toBeGreaterThan(1)
   expect(transactions.filter(({ settings }) => !settings!.includes("setAccessMode('read only')"))).toEqual([])
 })
+
+test('no function takes an app beside a transaction', () => {
+  // A step that is handed the whole app could open a second transaction, or ask a provider while the first holds its locks.
+  const lists = sources.flatMap(({ path, text }) =>
+    parameterLists(text).map(({ name, list }) => ({ at: `${path} ${name}`, list })),
+  )
+  const takes = (type: string) => new RegExp(`: (?:\\w+ \\| )*${type} *(?:[,;}=]|$)`, 'm')
+  const withApp = lists.filter(({ list }) => takes('\\w*App').test(list))
+  const withTx = lists.filter(({ list }) => takes('\\w*Tx(?:<\\w+>)?').test(list))
+  expect(Math.min(withApp.length, withTx.length)).toBeGreaterThan(150)
+  expect(withApp.filter((one) => withTx.includes(one)).map(({ at }) => at)).toEqual([])
+})
+
+/** What stands between parentheses, from the inside out: a list does not show those of the functions that it takes. */
+function parameterLists(text: string): { name: string; list: string }[] {
+  const lists: { name: string; list: string }[] = []
+  for (let rest = text, before = ''; rest !== before; ) {
+    before = rest
+    rest = rest.replace(/(\w*)(?:<[^<>()]*>)?\(([^()]*)\)/g, (_, name: string, list: string) => {
+      lists.push({ name, list })
+      return `${name}…`
+    })
+  }
+  return lists
+}

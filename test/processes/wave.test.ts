@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { sendingLeaseMs } from '../../src/billing/payments/payment-rows.ts'
 import { requestRefund } from '../../src/billing/refunds/request-refund.ts'
 import { openSlowProvider } from '../slow-provider.ts'
 import { makeDue, storeSubscriptions } from '../stored-subscriptions.ts'
@@ -147,8 +148,9 @@ test('asked to stop in a wave, a process begins no call any more, ends soon, and
 async function askForRefund(accountId: string): Promise<string> {
   const invoiceId = await firstInvoice(accountId)
   const asked = { invoiceId, amount: 100, reason: null, note: null, actor: 'test', mayTouch: () => true }
-  const { billing } = world.app
-  const refundId = await billing.db.transaction().execute((tx) => requestRefund(billing, tx, asked))
+  const { db, clock, terms } = world.app.billing
+  const leaseMs = sendingLeaseMs(terms)
+  const refundId = await db.transaction().execute((tx) => requestRefund(tx, clock(), asked, leaseMs))
   await world.query('update billing.refund set next_lookup_at = now() where id = $1', [refundId])
   return refundId
 }

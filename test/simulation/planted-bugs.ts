@@ -605,8 +605,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card is written before its subscription is locked',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'return applyMethod(app, tx, method, checked.card)',
-    to: 'if (checked.card) await describeMethod(tx, methodId, checked.card)\n    return applyMethod(app, tx, method, null)',
+    from: 'return applyMethod(tx, app.clock(), method, checked.card,',
+    to: 'if (checked.card) await describeMethod(tx, methodId, checked.card)\n    return applyMethod(tx, app.clock(), method, null,',
     story: 'test/interleavings/erasures.test.ts',
   },
   {

@@ -22,6 +22,6 @@ export async function endGivenUp(
   const outcome = outcomeOfLookup(await findPayment(reference, providerId), { reference, amount })
   if (outcome.kind !== 'paid') return
   await app.db.transaction().execute(async (tx) => {
-    await settleDecided(app, tx, [{ paymentId, outcome }], app.clock())
+    await settleDecided(tx, app.clock(), [{ paymentId, outcome }], app.terms.dunningDays)
   })
 }

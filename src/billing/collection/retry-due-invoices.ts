@@ -10,7 +10,7 @@ export async function retryDueInvoices(app: BillingApp): Promise<number> {
   const retries: Batched<DueRetry, readonly Attempt[]> = {
     sweep: 'retries',
     lock: lockDueRetries,
-    act: (tx, now, due) => openRetries(app, tx, now, due),
+    act: (tx, now, due) => openRetries(tx, now, due, sendingLeaseMs(app.terms)),
   }
   let failedBefore = await workFailed(app, retries)
   return chargeAttempts(app, async (limit) => {
@@ -24,14 +24,14 @@ export async function retryDueInvoices(app: BillingApp): Promise<number> {
 }
 
 async function openRetries(
-  app: BillingApp,
   tx: BillingTx,
   now: Date,
   due: readonly DueRetry[],
+  leaseMs: number,
 ): Promise<Attempt[]> {
   const attempts: Attempt[] = []
   for (const { invoiceId, method } of due) {
-    const attempt = await openAttempt(tx, now, invoiceId, method, sendingLeaseMs(app.terms), now)
+    const attempt = await openAttempt(tx, now, invoiceId, method, leaseMs, now)
     if (attempt) attempts.push(attempt)
   }
   return attempts

@@ -1,5 +1,5 @@
 import { enqueue } from '../../platform/queue/queue.ts'
-import type { BillingApp, BillingTx } from '../app.ts'
+import type { BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { scheduleDunning } from '../invoices/dunning-rows.ts'
 import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
@@ -25,10 +25,10 @@ export type Decided = {
 
 /** Locks, reads where everything stands, and writes what follows. */
 export async function settleDecided(
-  app: BillingApp,
   tx: BillingTx,
-  decided: readonly Decided[],
   now: Date,
+  decided: readonly Decided[],
+  dunningDays: readonly number[],
 ): Promise<void> {
   const ids = decided.map(({ paymentId }) => paymentId)
   await lockSubscriptionsOf(tx, ids)
@@ -53,7 +53,7 @@ export async function settleDecided(
     const locked = lockedById.get(paymentId)
     if (!locked || locked.paymentStatus === 'succeeded') continue
     if (outcome.kind === 'failed') {
-      if (isOpen(locked)) await settleFailed(app, tx, locked, outcome.code, now)
+      if (isOpen(locked)) await settleFailed(tx, now, locked, outcome.code, dunningDays)
     } else if (isOpen(locked) && locked.invoiceStatus === 'open') {
       paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
     } else {
@@ -64,11 +64,11 @@ export async function settleDecided(
 }
 
 async function settleFailed(
-  app: BillingApp,
   tx: BillingTx,
+  now: Date,
   locked: LockedPayment,
   code: FailureCode,
-  now: Date,
+  dunningDays: readonly number[],
 ): Promise<void> {
   const { paymentId, invoiceId, subscriptionId } = locked
   await markFailed(tx, now, paymentId, code)
@@ -80,7 +80,7 @@ async function settleFailed(
   if (locked.invoiceStatus === 'open' && !locked.held) {
     // One that was ended so that the next try can begin fails just before that.
     const failedAt = locked.awaitedUntil ? earlier(new Date(locked.awaitedUntil.getTime() - 1), now) : now
-    const verdict = afterFailure({ ...locked, code, ownMethod }, failedAt, app.terms.dunningDays)
+    const verdict = afterFailure({ ...locked, code, ownMethod }, failedAt, dunningDays)
     if (verdict.kind === 'ends') {
       events.push(
         paymentEvent(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', locked),

@@ -64,7 +64,7 @@ async function settleCharge(app: BillingApp, ours: KnownPayment, record: Provide
     return
   }
   await app.db.transaction().execute(async (tx) => {
-    await settleDecided(app, tx, [{ paymentId, outcome }], app.clock())
+    await settleDecided(tx, app.clock(), [{ paymentId, outcome }], app.terms.dunningDays)
   })
 }
 

@@ -44,7 +44,7 @@ export async function settlePayments(app: BillingApp, settlings: readonly Settli
     })
     rest = rest.filter((one) => !together.includes(one))
     await app.db.transaction().execute(async (tx) => {
-      await settleDecided(app, tx, together, now)
+      await settleDecided(tx, now, together, app.terms.dunningDays)
     })
   }
 }

@@ -64,7 +64,7 @@ async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
 
   await endAwaitedOf(app, method.subscriptionId)
   const attempt = await app.db.transaction().execute(async (tx) => {
-    return applyMethod(app, tx, method, checked.card)
+    return applyMethod(tx, app.clock(), method, checked.card, sendingLeaseMs(app.terms))
   })
   if (!attempt) return
   const answer = await chargeOrLook(app, attempt)
@@ -95,12 +95,12 @@ async function checkMethod(app: BillingApp, method: StoredMethod): Promise<Check
 
 /** Under the subscription's lock. Returns the attempt that must be charged before the payment method is kept, if any. */
 async function applyMethod(
-  app: BillingApp,
   tx: BillingTx,
+  now: Date,
   method: StoredMethod,
   card: Card | null,
+  leaseMs: number,
 ): Promise<Attempt | undefined> {
-  const now = app.clock()
   const { methodId } = method
   const subscription = (await lockSubscription(tx, method.subscriptionId))!
   // Read again under the lock: a twin of this request may have used or dropped it meanwhile.
@@ -118,7 +118,7 @@ async function applyMethod(
     }
     return undefined
   }
-  if (subscription.status === 'past_due') return chargeOwed(app, tx, method, now)
+  if (subscription.status === 'past_due') return chargeOwed(tx, now, method, leaseMs)
   await replaceMethod(tx, subscription, methodId, now)
   return undefined
 }
@@ -168,10 +168,10 @@ async function noteChange(
 
 /** The oldest invoice owed is charged with the new payment method. While another charge of it is in doubt, this one waits. */
 async function chargeOwed(
-  app: BillingApp,
   tx: BillingTx,
-  method: StoredMethod,
   now: Date,
+  method: StoredMethod,
+  leaseMs: number,
 ): Promise<Attempt | undefined> {
   const owed = await findOldestFailed(tx, method.subscriptionId)
   if (!owed || owed.inDoubt) {
@@ -179,7 +179,7 @@ async function chargeOwed(
     return undefined
   }
   await setMethodLookup(tx, method.methodId, null)
-  return openAttempt(tx, now, owed.invoiceId, method, sendingLeaseMs(app.terms))
+  return openAttempt(tx, now, owed.invoiceId, method, leaseMs)
 }
 
 // The end of the doubt wakes the payment method; this is for the case that nobody does.

@@ -24,19 +24,24 @@ export function cancelSubscription(
   request: CancelRequest,
 ): MoneyRequest<SubscriptionIntent<'cancel'>, Subscription> {
   return {
-    begin: async (tx) => aboutSubscription('cancel', await beginCancel(app, tx, request)),
+    begin: async (tx) =>
+      aboutSubscription('cancel', await beginCancel(tx, app.clock(), request, app.terms.cancelLeadSeconds)),
     finish: async ({ id }) => ({ state: 'done', result: await finishCancel(app, id) }),
   }
 }
 
 /** Cancels under the lock that a renewal takes too: whichever commits first decides. */
-async function beginCancel(app: BillingApp, tx: BillingTx, request: CancelRequest): Promise<string> {
-  const now = app.clock()
+async function beginCancel(
+  tx: BillingTx,
+  now: Date,
+  request: CancelRequest,
+  leadSeconds: number,
+): Promise<string> {
   const subscription = await lockSubscription(tx, request.subscriptionId)
   if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
   const { accountId, subscriptionId } = subscription
 
-  const verdict = cancelVerdict(subscription, now, app.terms.cancelLeadSeconds)
+  const verdict = cancelVerdict(subscription, now, leadSeconds)
   if (verdict.kind === 'refused') throw refuse(verdict.code)
   if (verdict.kind === 'unchanged') return subscriptionId
 

@@ -9,6 +9,7 @@ import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { refuse } from '../refusals.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+import { type MethodIntake, methodIntake } from './method-intake.ts'
 import { requireOwnCustomer } from './set-up-payment-method.ts'
 
 export type MethodRequest = {
@@ -26,7 +27,7 @@ export function changePaymentMethod(
   return {
     begin: async (tx) => ({
       kind: 'card',
-      id: await recordOffer(app, tx, request),
+      id: await recordOffer(tx, app.clock(), request, methodIntake(app)),
       subject: request.subscriptionId,
     }),
     finish: ({ id }) => useMethod(app, id),
@@ -34,25 +35,29 @@ export function changePaymentMethod(
 }
 
 /** Records the offer of another payment method. It is put to use after this commits. */
-async function recordOffer(app: BillingApp, tx: BillingTx, request: MethodRequest): Promise<string> {
-  const now = app.clock()
+async function recordOffer(
+  tx: BillingTx,
+  now: Date,
+  request: MethodRequest,
+  { provider, keys, terms }: MethodIntake,
+): Promise<string> {
   const subscription = await lockSubscription(tx, request.subscriptionId)
   if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
   if (subscription.status === 'canceled') throw refuse('already_canceled')
   if (subscription.status === 'incomplete') throw refuse('payment_in_doubt')
 
   const { accountId, subscriptionId } = subscription
-  await requireOwnCustomer(app, tx, accountId, request.method)
+  await requireOwnCustomer(tx, provider, accountId, request.method)
   const methodId = newId('pm_', now)
-  await insertMethod(tx, app, {
+  await insertMethod(tx, keys, {
     methodId,
-    provider: app.providers.forNew.name,
+    provider: provider.name,
     given: request.method,
     accountId,
     subscriptionId,
     purpose: 'replacement',
     planId: null,
-    leaseMs: sendingLeaseMs(app.terms),
+    leaseMs: sendingLeaseMs(terms),
     now,
   })
   const action = 'subscription.change_payment_method'

@@ -19,7 +19,8 @@ export function grantTrial(
   request: TrialRequest,
 ): MoneyRequest<SubscriptionIntent<'trial'>, Subscription> {
   return {
-    begin: async (tx) => aboutSubscription('trial', await grant(app, tx, request)),
+    begin: async (tx) =>
+      aboutSubscription('trial', await grant(tx, app.clock(), request, app.terms.timeZone)),
     finish: async ({ id }) => ({ state: 'done', result: await getSubscription(app.db, id) }),
   }
 }
@@ -28,8 +29,12 @@ export function grantTrial(
  * The grant is a row keyed by the account that nothing deletes; a refusal further
  * down takes the whole transaction back, and with it the grant.
  */
-async function grant(app: BillingApp, tx: BillingTx, request: TrialRequest): Promise<string> {
-  const now = app.clock()
+async function grant(
+  tx: BillingTx,
+  now: Date,
+  request: TrialRequest,
+  defaultTimeZone: string,
+): Promise<string> {
   const { accountId, planId } = request
   const subscriptionId = newId('sub_', now)
   const granted = await insertTrialGrant(tx, { accountId, subscriptionId, planId, grantedAt: now })
@@ -39,7 +44,7 @@ async function grant(app: BillingApp, tx: BillingTx, request: TrialRequest): Pro
   if (!plan?.active) throw refuse('plan_not_found')
   if (plan.trialDays === 0) throw refuse('plan_has_no_trial')
 
-  const timeZone = await ensureAccount(tx, accountId, app.terms.timeZone, now)
+  const timeZone = await ensureAccount(tx, accountId, defaultTimeZone, now)
   const endsAt = trialEnd(now, plan.trialDays, timeZone)
   const subscription = await insertSubscription(
     tx,

@@ -1,4 +1,4 @@
-import type { BillingApp, BillingTx } from '../app.ts'
+import type { BillingApp, BillingTerms, BillingTx } from '../app.ts'
 import { chargeAttempts } from '../collection/charge-attempts.ts'
 import { eventStatement, type NewEvent } from '../events/event-rows.ts'
 import type { Attempt } from '../payments/payment.ts'
@@ -14,7 +14,7 @@ export async function renewDueSubscriptions(app: BillingApp): Promise<number> {
   const renewals: Batched<DueSubscription, Claimed> = {
     sweep: 'renewals',
     lock: lockDue,
-    act: (tx, now, due) => openDue(app, tx, now, due),
+    act: (tx, now, due) => openDue(tx, now, due, app.terms),
   }
   let renewed = 0
   let failedBefore = await workFailed(app, renewals)
@@ -39,13 +39,13 @@ type Claimed = { readonly attempts: readonly Attempt[]; readonly opened: number 
  * A cancellation takes the same row lock, so that whichever commits first decides.
  */
 async function openDue(
-  app: BillingApp,
   tx: BillingTx,
   now: Date,
   due: readonly DueSubscription[],
+  terms: BillingTerms,
 ): Promise<Claimed> {
   const openings = due.flatMap(({ subscription, method }): Opening[] =>
-    duePeriods(subscription, now, app.terms.catchUpPeriods).map((one) => ({
+    duePeriods(subscription, now, terms.catchUpPeriods).map((one) => ({
       subscription,
       due: one,
       method,
@@ -59,7 +59,7 @@ async function openDue(
   if (openings.length === 0) return { attempts: [], opened: 0 }
 
   const held = eventStatement(now, openings.filter(({ due }) => due.held).map(heldEvent))
-  const attempts = await openPeriods(tx, now, openings, app.terms, [held])
+  const attempts = await openPeriods(tx, now, openings, terms, [held])
   await moveOn(tx, openings)
   return { attempts, opened: openings.length }
 }

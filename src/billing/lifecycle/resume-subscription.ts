@@ -19,13 +19,12 @@ export function resumeSubscription(
   request: ResumeRequest,
 ): MoneyRequest<SubscriptionIntent<'resume'>, Subscription> {
   return {
-    begin: async (tx) => aboutSubscription('resume', await resume(app, tx, request)),
+    begin: async (tx) => aboutSubscription('resume', await resume(tx, app.clock(), request)),
     finish: async ({ id }) => ({ state: 'done', result: await getSubscription(app.db, id) }),
   }
 }
 
-async function resume(app: BillingApp, tx: BillingTx, request: ResumeRequest): Promise<string> {
-  const now = app.clock()
+async function resume(tx: BillingTx, now: Date, request: ResumeRequest): Promise<string> {
   const subscription = await lockSubscription(tx, request.subscriptionId)
   if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
   if (subscription.status !== 'canceling') throw refuse('not_canceling')

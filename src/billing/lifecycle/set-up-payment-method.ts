@@ -7,7 +7,7 @@ import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import type { GivenMethod } from '../payments/payment-method-rows.ts'
 import { getSetup, insertSetup, isCustomerOf, keepCustomerKey } from '../payments/setup-rows.ts'
-import type { SetUpOutcome } from '../providers/port.ts'
+import type { ProviderProfile, SetUpOutcome } from '../providers/port.ts'
 import { refuse } from '../refusals.ts'
 
 /** Prepares the collecting of a card. It moves no money, and has the shape of what does. */
@@ -17,7 +17,8 @@ export function setUpPaymentMethod(
 ): MoneyRequest<Intent & { readonly kind: 'setup' }, SetUp> {
   return {
     begin: async (tx) => {
-      const setupId = await beginSetup(app, tx, asked)
+      const provider = app.providers.forNew.name
+      const setupId = await beginSetup(tx, app.clock(), { ...asked, provider }, app.terms.timeZone)
       return { kind: 'setup', id: setupId, subject: setupId }
     },
     finish: async ({ id }) => ({ state: 'done', result: await finishSetup(app, id) }),
@@ -26,14 +27,14 @@ export function setUpPaymentMethod(
 
 /** Records that an account is about to hand over a payment method. The provider is asked in `finishSetup`, after this commits. */
 async function beginSetup(
-  app: BillingApp,
   tx: BillingTx,
-  { accountId, actor }: { accountId: string; actor: Actor },
+  now: Date,
+  { accountId, actor, provider }: { accountId: string; actor: Actor; provider: string },
+  defaultTimeZone: string,
 ): Promise<string> {
-  const now = app.clock()
   const setupId = newId('setup_', now)
-  await ensureAccount(tx, accountId, app.terms.timeZone, now)
-  await insertSetup(tx, { setupId, accountId, provider: app.providers.forNew.name, now })
+  await ensureAccount(tx, accountId, defaultTimeZone, now)
+  await insertSetup(tx, { setupId, accountId, provider, now })
   const action = 'account.set_up_payment_method'
   await insertAudit(tx, { at: now, actor, action, accountId, target: setupId })
   return setupId
@@ -71,12 +72,11 @@ async function answerOf(
 
 /** A payment method that comes with another account's customer key is refused before anybody is asked about it. */
 export async function requireOwnCustomer(
-  app: BillingApp,
   tx: BillingTx,
+  { name, guards }: ProviderProfile,
   accountId: string,
   given: GivenMethod,
 ): Promise<void> {
-  const { name, guards } = app.providers.forNew
   if ('billingKey' in given || guards.anyCustomer) return
   const { customerKey } = given
   if (!(await isCustomerOf(tx, { accountId, provider: name, customerKey })))

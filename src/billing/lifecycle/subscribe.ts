@@ -1,5 +1,6 @@
 import { newId } from '../../platform/id.ts'
 import type { Finished, Intent } from '../../platform/idempotency.ts'
+import type { Vault } from '../../platform/vault/vault.ts'
 import {
   type Contact,
   ensureAccount,
@@ -28,11 +29,13 @@ import {
 } from '../payments/payment-method-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { findPlan, type Plan } from '../plans/plan-rows.ts'
+import type { ProviderProfile } from '../providers/port.ts'
 import { refuse } from '../refusals.ts'
 import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { getCharged, insertSubscription, lockLiveSubscription } from '../subscriptions/subscription-rows.ts'
+import { type MethodIntake, methodIntake } from './method-intake.ts'
 import { requireOwnCustomer } from './set-up-payment-method.ts'
 
 export type SubscribeRequest = {
@@ -59,7 +62,7 @@ export function subscribe(
   request: SubscribeRequest,
 ): MoneyRequest<SubscribeIntent, Subscription> {
   return {
-    begin: (tx) => beginSubscription(app, tx, request),
+    begin: (tx) => beginSubscription(tx, app.clock(), request, methodIntake(app)),
     finish: (intent) =>
       intent.kind === 'trial_card'
         ? // Its first charge comes when the trial ends.
@@ -69,14 +72,14 @@ export function subscribe(
 }
 
 async function beginSubscription(
-  app: BillingApp,
   tx: BillingTx,
+  now: Date,
   request: SubscribeRequest,
+  { provider, keys, terms }: MethodIntake,
 ): Promise<SubscribeIntent> {
-  const now = app.clock()
-  const plan = await getOfferedPlan(app, tx, request.planId)
-  await requireOwnCustomer(app, tx, request.accountId, request.method)
-  const known = await ensureAccount(tx, request.accountId, request.timeZone ?? app.terms.timeZone, now)
+  const plan = await getOfferedPlan(tx, provider, request.planId)
+  await requireOwnCustomer(tx, provider, request.accountId, request.method)
+  const known = await ensureAccount(tx, request.accountId, request.timeZone ?? terms.timeZone, now)
   const started = await insertIncomplete(tx, request, request.timeZone ?? known, plan, now)
   const trial = started ? undefined : await lockTrialWithoutMethod(tx, request.accountId)
   const subscription = started ?? trial
@@ -85,27 +88,27 @@ async function beginSubscription(
   const { subscriptionId } = subscription
   const given: NewMethod = {
     methodId: started?.methodId ?? newId('pm_', now),
-    provider: app.providers.forNew.name,
+    provider: provider.name,
     given: request.method,
     accountId: request.accountId,
     subscriptionId,
     purpose: started ? 'first' : 'trial',
     planId: plan.planId,
     // A first payment method lives and dies with its attempt, which has a lease of its own.
-    leaseMs: started ? null : sendingLeaseMs(app.terms),
+    leaseMs: started ? null : sendingLeaseMs(terms),
     now,
   }
   const audit = auditOf(request, subscriptionId, now)
-  await noteRequest(app, tx, request, now)
+  await noteRequest(tx, now, keys.vault, request)
   if (!started) {
-    await insertMethod(tx, app, given)
+    await insertMethod(tx, keys, given)
     await insertAudit(tx, audit)
     return { kind: 'trial_card', id: given.methodId, subject: subscriptionId }
   }
 
-  const method = sealMethod(app, given)
+  const method = sealMethod(keys, given)
   const first = { k: 0, period: { start: started.periodStart, end: started.periodEnd }, held: false }
-  const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], app.terms, [
+  const [attempt] = await openPeriods(tx, now, [{ subscription: started, due: first, method }], terms, [
     methodStatement(given, method),
     auditStatement(audit),
     eventStatement(now, [createdEvent(started)]),
@@ -121,10 +124,10 @@ function createdEvent({ accountId, subscriptionId, planId }: Subscription): NewE
   return { type: 'subscription.created', accountId, subscriptionId, data: { plan_id: planId } }
 }
 
-async function getOfferedPlan(app: BillingApp, tx: BillingTx, planId: string): Promise<Plan> {
+async function getOfferedPlan(tx: BillingTx, { guards }: ProviderProfile, planId: string): Promise<Plan> {
   const plan = await findPlan(tx, planId)
   if (!plan?.active) throw refuse('plan_not_found')
-  const { currencies } = app.providers.forNew.guards
+  const { currencies } = guards
   if (currencies !== 'all' && !currencies.has(plan.price.currency)) throw refuse('currency_not_supported')
   return plan
 }
@@ -169,16 +172,16 @@ async function lockTrialWithoutMethod(tx: BillingTx, accountId: string): Promise
 
 /** What else the request told us: the zone and the person. */
 async function noteRequest(
-  app: BillingApp,
   tx: BillingTx,
-  { accountId, timeZone, contact }: SubscribeRequest,
   now: Date,
+  vault: Vault,
+  { accountId, timeZone, contact }: SubscribeRequest,
 ): Promise<void> {
   if (timeZone !== undefined) await updateTimeZone(tx, accountId, timeZone)
   if (contact !== undefined) {
     await unerase(tx, accountId)
-    const before = await findContact(tx, app.vault, accountId)
-    await putContact(tx, app.vault, accountId, { ...before, ...contact }, now)
+    const before = await findContact(tx, vault, accountId)
+    await putContact(tx, vault, accountId, { ...before, ...contact }, now)
   }
 }
 

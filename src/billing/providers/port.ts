@@ -40,6 +40,9 @@ export type Provider = {
   readWebhook(body: unknown): WebhookHint
 }
 
+/** Which provider it is and what it holds to, without anything that could call it. */
+export type ProviderProfile = Pick<Provider, 'name' | 'guards'>
+
 /** What protects against a second charge when an answer was lost. */
 export type ProviderGuards = {
   /** How long the provider replays a known key instead of acting again. Counted in service time from the first send. */

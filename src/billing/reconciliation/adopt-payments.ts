@@ -1,6 +1,6 @@
 import { raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
-import type { BillingApp, BillingTx } from '../app.ts'
+import type { BillingApp, BillingTerms, BillingTx } from '../app.ts'
 import { findChargingStop } from '../charging-stop-rows.ts'
 import { openAttempt } from '../collection/attempt-rows.ts'
 import { settleDecided } from '../collection/settle-decided.ts'
@@ -152,11 +152,12 @@ async function adopt(
   return app.db.transaction().execute(async (tx) => {
     const subscription = await lockSubscription(tx, subscriptionId)
     if (!subscription) return false
-    const method = await methodOf(app, tx, subscription, payment.provider)
+    const method = await methodOf(tx, app.clock(), subscription, payment.provider)
     for (let next = subscription.lastK + 1; next <= k; next++)
-      await openPeriod(app, tx, subscription, next, { held: next < k, at, method })
+      await openPeriod(tx, at, { subscription, k: next, held: next < k, method }, app.terms)
 
-    const paymentId = await openAttemptNumber(app, tx, { subscriptionId, k, n, at, method })
+    const place = { subscriptionId, k, n }
+    const paymentId = await openAttemptNumber(tx, at, place, method, sendingLeaseMs(app.terms))
     if (paymentId === undefined) return false
     const outcome = outcomeOfPayment(payment, { reference: payment.reference, amount: subscription.price })
     // What is about to end is not dunned: its cancellation closes the invoice.
@@ -164,21 +165,20 @@ async function adopt(
     if (outcome.kind === 'failed' && (!isLast || isEnding))
       await failInPassing(tx, paymentId, outcome.code, at)
     else if (outcome.kind === 'paid' || outcome.kind === 'failed')
-      await settleDecided(app, tx, [{ paymentId, outcome }], at)
+      await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
     return true
   })
 }
 
 /** The payment method it has; without one, a place for the one that was lost. The payment was made where it was found. */
 async function methodOf(
-  app: BillingApp,
   tx: BillingTx,
+  now: Date,
   subscription: Subscription,
   provider: string,
 ): Promise<MethodInUse> {
   const { subscriptionId, accountId, methodId } = subscription
   if (methodId !== null) return { methodId, provider, sealed: null, exchanged: true }
-  const now = app.clock()
   const made = newId('pm_', now)
   await insertLostMethod(tx, { methodId: made, accountId, subscriptionId, provider }, now)
   await setPaymentMethod(tx, subscriptionId, made)
@@ -189,15 +189,19 @@ async function methodOf(
 }
 
 async function openPeriod(
-  app: BillingApp,
   tx: BillingTx,
-  subscription: Subscription,
-  k: number,
-  { held, at, method }: { held: boolean; at: Date; method: MethodInUse },
+  at: Date,
+  {
+    subscription,
+    k,
+    held,
+    method,
+  }: { subscription: Subscription; k: number; held: boolean; method: MethodInUse },
+  terms: BillingTerms,
 ): Promise<void> {
   const { subscriptionId, accountId, anchor, timeZone, interval } = subscription
   const due = { k, period: period(anchor, timeZone, interval, k), held }
-  await openPeriods(tx, at, [{ subscription, due, method }], app.terms, [])
+  await openPeriods(tx, at, [{ subscription, due, method }], terms, [])
   if (held)
     await insertEvents(tx, at, [
       { type: 'invoice.held', accountId, subscriptionId, data: { period: k, hold: 'missed' } },
@@ -207,23 +211,18 @@ async function openPeriod(
 
 /** The n-th attempt on the period's invoice. Those before it that left no trace at the provider never arrived. */
 async function openAttemptNumber(
-  app: BillingApp,
   tx: BillingTx,
-  {
-    subscriptionId,
-    k,
-    n,
-    at,
-    method,
-  }: { subscriptionId: string; k: number; n: number; at: Date; method: MethodInUse },
+  at: Date,
+  { subscriptionId, k, n }: { subscriptionId: string; k: number; n: number },
+  method: MethodInUse,
+  leaseMs: number,
 ): Promise<string | undefined> {
   const open = await findOpenInvoice(tx, subscriptionId, k)
   if (!open) return undefined
   let { paymentId } = open
   for (let { attempt } = open; attempt < n; attempt++) {
     if (paymentId !== null) await failInPassing(tx, paymentId, 'never_arrived', at)
-    paymentId =
-      (await openAttempt(tx, at, open.invoiceId, method, sendingLeaseMs(app.terms)))?.paymentId ?? null
+    paymentId = (await openAttempt(tx, at, open.invoiceId, method, leaseMs))?.paymentId ?? null
     if (paymentId === null) return undefined
   }
   return paymentId ?? undefined

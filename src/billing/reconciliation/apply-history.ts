@@ -101,8 +101,8 @@ async function applyTo(app: BillingApp, { subscription, lines }: About, actor: A
   return app.db.transaction().execute(async (tx) => {
     const outcome =
       subscription === undefined
-        ? await applyAlone(tx, lines[0]!, now, actor)
-        : await applyToSubscription(app, tx, subscription, lines, now, actor)
+        ? await applyAlone(tx, now, lines[0]!, actor)
+        : await applyToSubscription(tx, now, subscription, lines, actor)
     await insertApplied(
       tx,
       lines.map(({ key }) => key),
@@ -112,7 +112,7 @@ async function applyTo(app: BillingApp, { subscription, lines }: About, actor: A
   })
 }
 
-async function applyAlone(tx: BillingTx, line: HistoryLine, now: Date, actor: Actor): Promise<Outcome> {
+async function applyAlone(tx: BillingTx, now: Date, line: HistoryLine, actor: Actor): Promise<Outcome> {
   const at = new Date(line.at)
   if (line.kind === 'trial.granted') {
     const [accountId, subscriptionId, planId] = [line.account!, line.subscription!, line.plan!]
@@ -131,11 +131,10 @@ async function applyAlone(tx: BillingTx, line: HistoryLine, now: Date, actor: Ac
 }
 
 async function applyToSubscription(
-  app: BillingApp,
   tx: BillingTx,
+  now: Date,
   subscriptionId: string,
   lines: readonly HistoryLine[],
-  now: Date,
   actor: Actor,
 ): Promise<Outcome> {
   const subscription = await lockSubscription(tx, subscriptionId)
@@ -144,7 +143,7 @@ async function applyToSubscription(
   const audit = (action: string) =>
     insertAudit(tx, { at: now, actor, action, accountId, target: subscriptionId })
   const card = lines.some(({ kind }) => kind === 'payment_method.changed')
-  if (card) await loseMethod(app, tx, subscriptionId, subscription.methodId)
+  if (card) await loseMethod(tx, now, subscriptionId, subscription.methodId)
   const terms = lines.findLast((line) => line.terms)?.terms
   // A trial that has not been billed yet; whoever pays, pays by the terms they agreed on.
   if (terms && subscription.lastK < 0) await replaceTerms(tx, subscriptionId, terms)
@@ -182,13 +181,13 @@ async function dropOffers(tx: BillingTx, subscriptionId: string, planId: string,
 
 /** The customer replaced this one, so it is not charged any more; the new one was sealed in the lost database. */
 async function loseMethod(
-  app: BillingApp,
   tx: BillingTx,
+  now: Date,
   subscriptionId: string,
   methodId: string | null,
 ): Promise<void> {
   if (methodId !== null) await markMethodLost(tx, methodId)
   const note =
     'Its payment method was changed after the backup and is lost. Ask the customer for one; until then its renewals fail.'
-  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, app.clock())
+  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, now)
 }

@@ -3,6 +3,7 @@ import type { Refusal } from '../../platform/refusal.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp } from '../app.ts'
 import type { MoneyRequest } from '../money-request.ts'
+import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { refuse } from '../refusals.ts'
 import type { Refund } from './refund.ts'
 import { findRefund } from './refund-rows.ts'
@@ -16,7 +17,7 @@ export function refundInvoice(
 ): MoneyRequest<Intent & { readonly kind: 'refund' }, Refund> {
   return {
     begin: async (tx) => {
-      const refundId = await requestRefund(app, tx, asked)
+      const refundId = await requestRefund(tx, app.clock(), asked, sendingLeaseMs(app.terms))
       return { kind: 'refund', id: refundId, subject: refundId }
     },
     finish: ({ id }) => finishRefund(app, id),

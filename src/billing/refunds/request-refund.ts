@@ -1,8 +1,7 @@
-import type { BillingApp, BillingTx } from '../app.ts'
+import type { BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { fromJson } from '../money.ts'
-import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { refuse } from '../refusals.ts'
 import { type RefundReason, refundRefusal, remainingOf } from './refund.ts'
 import { insertRefund, lockRefundable } from './refund-rows.ts'
@@ -18,8 +17,12 @@ export type RefundAsked = {
 }
 
 /** Records the intent to refund. The money moves in `sendRefund`, after this commits. */
-export async function requestRefund(app: BillingApp, tx: BillingTx, asked: RefundAsked): Promise<string> {
-  const now = app.clock()
+export async function requestRefund(
+  tx: BillingTx,
+  now: Date,
+  asked: RefundAsked,
+  leaseMs: number,
+): Promise<string> {
   const payment = await lockRefundable(tx, asked.invoiceId)
   if (!payment || !asked.mayTouch(payment.accountId)) throw refuse('invoice_not_found')
 
@@ -38,7 +41,7 @@ export async function requestRefund(app: BillingApp, tx: BillingTx, asked: Refun
     note: asked.note,
     origin: 'request',
   } as const
-  const refundId = await insertRefund(tx, now, refund, sendingLeaseMs(app.terms))
+  const refundId = await insertRefund(tx, now, refund, leaseMs)
   await insertEvents(tx, now, [
     {
       type: 'refund.requested',

@@ -1,3 +1,4 @@
+import { sendingLeaseMs } from '../../../src/billing/payments/payment-rows.ts'
 import { requestRefund } from '../../../src/billing/refunds/request-refund.ts'
 import { type Sent, sendRefund } from '../../../src/billing/refunds/send-refund.ts'
 import { processWebhooks } from '../../../src/billing/webhooks/process-webhook.ts'
@@ -8,7 +9,8 @@ import type { Step } from '../stepper.ts'
 /** What the refund route does; one that finds another on its way is sent by the sweep. */
 async function refund({ app }: Actor, invoiceId: string, amount: number | undefined): Promise<Sent> {
   const asked = { invoiceId, amount, reason: null, note: null, actor: 'test', mayTouch: () => true }
-  const refundId = await app.db.transaction().execute((tx) => requestRefund(app, tx, asked))
+  const leaseMs = sendingLeaseMs(app.terms)
+  const refundId = await app.db.transaction().execute((tx) => requestRefund(tx, app.clock(), asked, leaseMs))
   return sendRefund(app, refundId)
 }
 
