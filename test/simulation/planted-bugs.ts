@@ -599,7 +599,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     name: 'an erasure takes cards before subscriptions',
     file: 'src/billing/lifecycle/erase-account.ts',
     from: 'const subscriptions = await lockSubscriptions(tx, accountId)',
-    to: 'await eraseMethods(tx, accountId)\n    const subscriptions = await lockSubscriptions(tx, accountId)',
+    to: 'await eraseMethods(tx, accountId, now)\n    const subscriptions = await lockSubscriptions(tx, accountId)',
     story: 'test/interleavings/erasures.test.ts',
   },
   {
