@@ -198,7 +198,10 @@ export async function createDatabase(): Promise<string> {
   const name = `world_${randomBytes(6).toString('hex')}`
   const nodes = inject('citusNodes')
   if (nodes.length > 0) await copyOnNodes(nodes, template, name)
-  else await onServer((client) => client.query(`create database ${name} template ${template}`))
+  else
+    await onServer((client) =>
+      client.query(`create database ${name} template ${template} strategy file_copy`),
+    )
   return databaseUrl(inject('postgresUrl'), name)
 }
 

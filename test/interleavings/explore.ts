@@ -1,3 +1,4 @@
+import { size } from '../size.ts'
 import { readFacts, violations } from './invariants.ts'
 import { allOrders, type Order, readOrder, renderOrder, twoSwitches } from './orders.ts'
 import type { Pair } from './pair.ts'
@@ -20,7 +21,7 @@ export type Exploration = {
   readonly failures: readonly string[]
 }
 
-const mostCuts = 5
+const mostCuts = size(4, 5)
 const mostFailures = 3
 
 /** Runs every schedule of statements with at most two switches, and learns from them where the sides can be cut. */

@@ -2,6 +2,7 @@ import { createServer, type Server, request as send } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { size } from '../size.ts'
 import { openWorld, type World } from '../world.ts'
 import { type ServiceProcess, startService } from './service-process.ts'
 
@@ -72,7 +73,7 @@ test('a rolling restart behind a proxy that follows /readyz loses no request', {
       statuses[answer.status] = (statuses[answer.status] ?? 0) + 1
     }
   })
-  for (let restart = 0; restart < 3; restart++) {
+  for (let restart = 0; restart < size(2, 3); restart++) {
     const next = start('serve')
     const url = await next.url()
     backends.push(url)

@@ -16,7 +16,7 @@ const counts: Counts = {}
 
 // In parts, each with a time limit of its own: on a slow machine all of them take longer than any one test may.
 const parts = 4
-const seeds = size(60, enoughSeeds)
+const seeds = size(32, enoughSeeds)
 const seedsOfPart = seeds / parts
 test.for(Array.from({ length: parts }, (_, part) => 1 + part * seedsOfPart))(
   'in runs full of deaths, lost answers and races no invariant breaks (from seed %i)',

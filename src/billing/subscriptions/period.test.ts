@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill/implementation'
 import { expect, test } from 'vitest'
+import { size } from '../../../test/size.ts'
 import { dayOf, daysInMonth, parseInstant, renderInstant } from '../../platform/time.ts'
 import { type Interval, type IntervalUnit, period, periodIndexAt, periodStart, trialEnd } from './period.ts'
 
@@ -128,12 +129,13 @@ function expectUnbroken(anchor: Date, zone: string, interval: Interval, count: n
   }
 }
 
-test('over 8 years in every zone no month is skipped or billed twice, and the day is the anchor’s or the last', () => {
+test('over 8 years in zone after zone no month is skipped or billed twice, and the day is the anchor’s or the last', () => {
   const days = ['2024-01-28', '2024-01-29', '2024-01-30', '2024-01-31', '2024-02-29']
   const times = ['00:00', '02:30', '01:15:07.089', '23:59:59.999']
   const wrong: string[] = []
   const judged = new Set<string>()
-  for (const [index, zone] of zones.entries()) {
+  const some = zones.filter((_, index) => index % size(3, 1) === 0)
+  for (const [index, zone] of some.entries()) {
     // Zones whose clocks show the same all the while share the days; each is still judged on one of them.
     const rules = rulesOf(zone)
     const isNew = !judged.has(rules)
