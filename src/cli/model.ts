@@ -97,6 +97,8 @@ const verbs: Record<string, (app: Foundation, id: string) => Promise<Acted>> = {
 const unscored: Record<Unscored, string> = {
   no_active_model: 'No model is active; trigger train_classifier first.',
   corrupt_model: 'The active model cannot be read; run `rankledger check-model`.',
+  other_features:
+    'The active model was trained on other features than this release works out; train a new one.',
   no_rows:
     'This workspace has no ranks with a known outcome on days that the active model has not learnt from.',
 }

@@ -243,6 +243,17 @@ test('after 400 days it goes, but not the newest of its series', async () => {
   ])
 })
 
+test('a model that was trained on other features is told apart from one that cannot be read', async () => {
+  const drop = `update batch.model set manifest = manifest #- '{features,0}' where id = $1`
+  const [{ manifest }] = (await world.query<{ manifest: object }>(
+    'select manifest from batch.model where id = $1',
+    [modelId],
+  )) as [{ manifest: object }]
+  await world.query(drop, [modelId])
+  expect(await run(world, 'predict')).toMatchObject({ status: 'failed', error: { code: 'other_features' } })
+  await world.query('update batch.model set manifest = $2 where id = $1', [modelId, manifest])
+})
+
 test('a model that cannot be read ends the run, and the predictions stay', async () => {
   await world.query(`update batch.model set artifact = '\\x00' where id = $1`, [modelId])
   // A whole copy in the cache would do.

@@ -101,13 +101,13 @@ function urlOf({ pool }: BatchApp): string {
 }
 
 async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model> {
+  if (active.manifest.features.join() !== featureNames.join()) throw new RunFailed('other_features')
   try {
-    const model = await loadModel(app, active)
-    if (active.manifest.features.join() === featureNames.join()) return model
+    return await loadModel(app, active)
   } catch (error) {
-    if (!(error instanceof CorruptModel)) throw error
+    if (error instanceof CorruptModel) throw new RunFailed('corrupt_model')
+    throw error
   }
-  throw new RunFailed('corrupt_model')
 }
 
 /** Predicts the series of a part whose keywords are registered. */

@@ -38,6 +38,8 @@ export const runErrors = {
   no_source: 'No source of ranks or volumes is set up; set the keys of one and restart.',
   worker_lost: 'Every worker that took this run up was lost.',
   corrupt_model: 'The active model cannot be read; run `rankledger check-model`.',
+  other_features:
+    'The active model was trained on other features than this release works out; train a new one.',
   internal_error: 'The run failed for a reason that the log tells.',
 } as const
 

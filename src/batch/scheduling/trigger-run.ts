@@ -12,7 +12,7 @@ import {
   insertSkippedRun,
   lockTenantRuns,
 } from '../runs/run-rows.ts'
-import type { SourceKind } from '../sources/port.ts'
+import type { SourceKind, Sources } from '../sources/port.ts'
 import { anyTracker } from '../tracking/tracker-rows.ts'
 import { countRanks, type RankCounts } from './precondition-rows.ts'
 
@@ -44,7 +44,7 @@ export async function triggerRun(
 /** Starts a run because its time has come. One that cannot start is stored as skipped, with the reason. */
 export async function triggerScheduledRun(
   tx: BatchTx,
-  sources: BatchApp['sources'],
+  sources: Sources,
   task: RunTask,
   now: Date,
 ): Promise<'queued' | 'skipped'> {
@@ -80,7 +80,7 @@ type Queued =
 
 async function queueRun(
   tx: BatchTx,
-  sources: BatchApp['sources'],
+  sources: Sources,
   task: RunTask,
   trigger: RunTrigger,
   now: Date,
@@ -117,11 +117,7 @@ async function enqueueRun(tx: BatchTx, runId: string, task: RunTask): Promise<vo
   await enqueue(tx, jobOf[task], { runId }, { key: runId })
 }
 
-async function preconditionsOf(
-  tx: BatchTx,
-  sources: BatchApp['sources'],
-  task: RunTask,
-): Promise<Preconditions> {
+async function preconditionsOf(tx: BatchTx, sources: Sources, task: RunTask): Promise<Preconditions> {
   const counts = await countRanks(tx)
   if (task === 'train_classifier' && counts.rows < rankRowsRequired)
     return { ...counts, unmet: 'not_enough_rows' }
@@ -135,18 +131,18 @@ async function preconditionsOf(
 }
 
 /** Whether ranks are collected here: by a source that was set up, or by one that came along and is used. */
-export async function collectsRanks(db: BatchDb | BatchTx, all: BatchApp['sources']): Promise<boolean> {
+export async function collectsRanks(db: BatchDb | BatchTx, all: Sources): Promise<boolean> {
   const sources = [...all.values()].filter(({ ranks }) => ranks !== undefined)
   if (sources.some(({ broughtAlong }) => !broughtAlong)) return true
   return sources.length > 0 && (await anyTracker(db))
 }
 
 /** Whether anything is asked of every keyword once a month. */
-export function collectsVolumes(sources: BatchApp['sources']): boolean {
+export function collectsVolumes(sources: Sources): boolean {
   return hasSource(sources, 'volumes') || hasSource(sources, 'trends')
 }
 
-export function hasSource(sources: BatchApp['sources'], kind: SourceKind): boolean {
+export function hasSource(sources: Sources, kind: SourceKind): boolean {
   return [...sources.values()].some((source) => source[kind] !== undefined)
 }
 

@@ -25,7 +25,7 @@ export type ModelScore = {
 
 export type Scored = { name: 'model' | 'class_shares' | NaiveRule; all: number; ranked: number | null }
 
-export type Unscored = 'no_active_model' | 'corrupt_model' | 'no_rows'
+export type Unscored = 'no_active_model' | 'corrupt_model' | 'other_features' | 'no_rows'
 
 /**
  * How well the active model would have done on one workspace's own history, beside what anybody could have said. It is
@@ -35,6 +35,7 @@ export type Unscored = 'no_active_model' | 'corrupt_model' | 'no_rows'
 export async function scoreModel(app: BatchApp, workspaceId: string): Promise<ModelScore | Unscored> {
   const active = await findActive(app.db, 'train_classifier')
   if (!active) return 'no_active_model'
+  if (active.manifest.features.join() !== featureNames.join()) return 'other_features'
   const judged = await readJudged(app, active)
   if (!judged) return 'corrupt_model'
 
@@ -66,10 +67,9 @@ export async function scoreModel(app: BatchApp, workspaceId: string): Promise<Mo
   }
 }
 
-async function readJudged(app: BatchApp, { id, manifest }: RegisteredModel): Promise<Model | undefined> {
+async function readJudged(app: BatchApp, { id }: RegisteredModel): Promise<Model | undefined> {
   const judged = await findJudged(app.db, id)
   if (!judged || sha256Of(judged.bytes) !== judged.sha256) return undefined
-  if (manifest.features.join() !== featureNames.join()) return undefined
   try {
     return decodeModel(judged.bytes)
   } catch (error) {
