@@ -40,3 +40,41 @@ export async function wakeUnsettled(
     select ((select count(*) from payments) + (select count(*) from refunds))::int as count`.execute(db)
   return woken.rows[0]!.count
 }
+
+/** What a subscription waits for an answer to, and when somebody does something about it. */
+export type Unsettled = {
+  readonly what:
+    | 'payment.send'
+    | 'payment.lookup'
+    | 'payment.action_expires'
+    | 'refund.send'
+    | 'refund.lookup'
+  /** By service time; null: nothing is due by that. */
+  readonly at: Date | null
+  /** Until the next try by real time, which passes by itself. */
+  readonly waitMs: number | null
+}
+
+export async function listUnsettled(
+  db: BillingDb,
+  subscriptionId: string,
+  limit: number,
+): Promise<Unsettled[]> {
+  const found = await sql<Unsettled>`
+    select case when a.payment_id is not null then 'payment.action_expires'
+                when p.sent_at is null then 'payment.send' else 'payment.lookup' end as what,
+      coalesce(a.expires_at, p.lookup_by) as at,
+      case when a.payment_id is null then extract(epoch from p.next_lookup_at - clock_timestamp())::float8 * 1000 end as "waitMs"
+    from billing.invoice i
+    join billing.payment p on p.invoice_id = i.id and p.status in ('sending', 'unknown')
+    left join billing.next_action a on a.payment_id = p.id
+    where i.subscription_id = ${subscriptionId}
+    union all
+    select case when r.sent_at is null then 'refund.send' else 'refund.lookup' end, r.lookup_by,
+      extract(epoch from r.next_lookup_at - clock_timestamp())::float8 * 1000
+    from billing.invoice i
+    join billing.refund r on r.invoice_id = i.id and r.status = 'pending'
+    where i.subscription_id = ${subscriptionId}
+    limit ${limit}`.execute(db)
+  return found.rows
+}

@@ -190,6 +190,34 @@ test('a token sees its own account and nothing of others', async () => {
   ).toBe(403)
 })
 
+test('the timeline tells what is in doubt, and when somebody looks next', async () => {
+  world = await openBillingWorld()
+  const paid = (await world.subscribe('acct_1')).data.subscription_id
+  world.script.state.silent = true
+  const { data: doubtful } = await world.subscribe('acct_2')
+  const [invoice] = await world.invoices('acct_1')
+  expect((await world.post('/refund', { invoice_id: invoice.invoice_id })).status).toBe(202)
+
+  const nextOf = async (id: string) => (await world.get(`/subscriptions/${id}/timeline`)).data.next
+  const now = world.app.clock().getTime()
+  for (const [id, what] of [
+    [doubtful.subscription_id, 'payment.lookup'],
+    [paid, 'refund.lookup'],
+  ] as const) {
+    const [next] = await nextOf(id)
+    expect(next.what).toBe(what)
+    expect(Date.parse(next.at) - now).toBeGreaterThanOrEqual(0)
+    expect(Date.parse(next.at) - now).toBeLessThan(60_000)
+  }
+  world.script.state.silent = false
+  await world.forgetLeases()
+  await world.runDue()
+  await world.runDue()
+  expect((await nextOf(doubtful.subscription_id)).map((one: { what: string }) => one.what)).toEqual([
+    'renewal.charge',
+  ])
+})
+
 test('the timeline tells what happened and what comes next, and upcoming charges are told without running them', async () => {
   world = await openBillingWorld()
   const id = (await world.subscribe('acct_1')).data.subscription_id

@@ -88,7 +88,7 @@ export function subscriptionRoutes(http: Http, app: BillingApp): void {
     async (request) => {
       const reader = reading(app, request)
       const subscription = await getOwned(reader, request.principal, request.params.subscription_id)
-      const { facts, next } = await readTimeline(reader.db, subscription)
+      const { facts, next } = await readTimeline(reader.db, subscription, app.clock())
       const at = (instant: Date) => renderInstant(instant, subscription.timeZone)
       return envelope({
         subscription_id: subscription.subscriptionId,

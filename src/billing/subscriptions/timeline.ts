@@ -2,6 +2,7 @@ import type { BillingDb } from '../app.ts'
 import { listAuditOf } from '../audit/audit-rows.ts'
 import { listEventsOf } from '../events/event-rows.ts'
 import { listDunning } from '../invoices/dunning-rows.ts'
+import { listUnsettled } from '../unsettled-rows.ts'
 import type { Subscription } from './subscription.ts'
 
 export type Fact = {
@@ -20,19 +21,21 @@ export type Timeline = {
 const most = 1000
 
 /** Every fact that led a subscription here, oldest first, and what happens next and when. */
-export async function readTimeline(db: BillingDb, subscription: Subscription): Promise<Timeline> {
+export async function readTimeline(db: BillingDb, subscription: Subscription, now: Date): Promise<Timeline> {
   const { subscriptionId } = subscription
-  const [events, asked, unpaid] = await Promise.all([
+  const [events, asked, unpaid, unsettled] = await Promise.all([
     listEventsOf(db, subscriptionId, most),
     listAuditOf(db, subscriptionId, most),
     listUnpaid(db, subscriptionId),
+    listDoubts(db, subscriptionId, now),
   ])
   const facts = [
     ...asked.map(({ at, actor, action }): Fact => ({ at, what: `asked.${action}`, by: actor, data: {} })),
     ...events.map(({ occurredAt, type, data }): Fact => ({ at: occurredAt, what: type, by: null, data })),
   ]
   facts.sort((a, b) => a.at.getTime() - b.at.getTime())
-  const next = [...nextOf(subscription), ...unpaid].sort((a, b) => a.at.getTime() - b.at.getTime())
+  const next = [...nextOf(subscription), ...unpaid, ...unsettled]
+  next.sort((a, b) => a.at.getTime() - b.at.getTime())
   return { facts, next }
 }
 
@@ -52,4 +55,17 @@ async function listUnpaid(db: BillingDb, subscriptionId: string): Promise<{ at: 
     at,
     what: how === 'retry' ? 'retry.charge' : 'subscription.canceled',
   }))
+}
+
+/** What has no clear answer yet. Lookups wait by real time too, which is told as if the clock only ran. */
+async function listDoubts(
+  db: BillingDb,
+  subscriptionId: string,
+  now: Date,
+): Promise<{ at: Date; what: string }[]> {
+  return (await listUnsettled(db, subscriptionId, most)).map(({ what, at, waitMs }) => {
+    const byClock = at?.getTime() ?? Number.POSITIVE_INFINITY
+    const byItself = waitMs === null ? Number.POSITIVE_INFINITY : now.getTime() + waitMs
+    return { what, at: new Date(Math.max(now.getTime(), Math.min(byClock, byItself))) }
+  })
 }
