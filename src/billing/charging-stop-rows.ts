@@ -50,14 +50,14 @@ export async function findChargingStop(db: BillingDb, provider?: string): Promis
   )
 }
 
-/** Lifts the stop of a provider, or all there are. False: there was none. */
-export async function deleteStops(tx: BillingTx, provider?: string): Promise<boolean> {
+/** Lifts the stop of a provider, or all there are, and tells whose they were. */
+export async function deleteStops(tx: BillingTx, provider?: string): Promise<string[]> {
   const lifted = await tx
     .deleteFrom('billing.charging_stop')
     .$if(provider !== undefined, (query) => query.where('provider', '=', provider!))
-    .returning('cause')
+    .returning('provider')
     .execute()
-  return lifted.length > 0
+  return lifted.map((stop) => stop.provider)
 }
 
 /** What fell due before this may have been sent already, so it is looked up before its first send. */

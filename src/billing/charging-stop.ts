@@ -1,5 +1,5 @@
 import { clearAlarm, clearAlarms, raiseAlarm } from '../platform/alarm.ts'
-import type { BillingApp, BillingDb, BillingTx } from './app.ts'
+import type { BillingApp, BillingDb } from './app.ts'
 import { deleteStops, everyProvider, insertStop, setLookupFirst } from './charging-stop-rows.ts'
 import { wakeUnsettled } from './unsettled-rows.ts'
 
@@ -26,16 +26,18 @@ export async function stopForCredentials(db: BillingDb, provider: string, now: D
 type Lifting = Pick<BillingApp, 'db' | 'clock'>
 
 /**
- * Lets charges pass again, of all providers. What fell due before now may have been sent by a database that is no more, so
- * it is looked up before its first send. False: nothing had stopped them.
+ * Lets charges pass again, of all providers. Whoever stopped all of them may have restored a backup: what fell due before
+ * now may have been sent by a database that is no more, so it is looked up before its first send. False: nothing had
+ * stopped them.
  */
 export async function liftChargingStop(app: Lifting): Promise<boolean> {
   const now = app.clock()
   return app.db.transaction().execute(async (tx) => {
     const lifted = await deleteStops(tx)
     await clearAlarms(tx, ['credentials_refused'])
-    if (!lifted) return false
-    await goOn(tx, now)
+    if (lifted.length === 0) return false
+    if (lifted.includes(everyProvider)) await setLookupFirst(tx, now)
+    await wakeUnsettled(tx, 'unsent')
     return true
   })
 }
@@ -45,16 +47,10 @@ export async function liftChargingStop(app: Lifting): Promise<boolean> {
  * False: nothing had been stopped for it.
  */
 export async function liftCredentialStop(app: Lifting, provider: string): Promise<boolean> {
-  const now = app.clock()
   return app.db.transaction().execute(async (tx) => {
     await clearAlarm(tx, 'credentials_refused', provider)
-    if (!(await deleteStops(tx, provider))) return false
-    await goOn(tx, now, provider)
+    if ((await deleteStops(tx, provider)).length === 0) return false
+    await wakeUnsettled(tx, 'unsent', provider)
     return true
   })
-}
-
-async function goOn(tx: BillingTx, now: Date, provider?: string): Promise<void> {
-  await setLookupFirst(tx, now)
-  await wakeUnsettled(tx, 'unsent', provider)
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, test } from 'vitest'
-import { liftChargingStop } from '../../src/billing/charging-stop.ts'
+import { liftChargingStop, liftCredentialStop } from '../../src/billing/charging-stop.ts'
 import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
@@ -232,6 +232,21 @@ describe('our own credentials are refused', () => {
     expect(await states()).toEqual([{ status: 'active' }, { status: 'canceled' }])
     expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 1 })
     expect((await world.subscribe('acct_3', { key: 'k' })).status).toBe(201)
+  })
+
+  test('once they are taken again a "no" is a "no" at once: no database was lost', async () => {
+    world = await openBillingWorld({ stoppable: true })
+    await world.subscribe('acct_1')
+    world.script.state.credentialsRefused = true
+    expect((await world.subscribe('acct_2')).status).toBe(503)
+    world.script.state.credentialsRefused = false
+    expect(await liftCredentialStop(world.app, 'scripted')).toBe(true)
+    world.script.nextRefunds({ kind: 'declined' })
+    const [invoice] = await world.invoices('acct_1')
+    expect(await world.post('/refund', { invoice_id: invoice.invoice_id })).toMatchObject({
+      status: 402,
+      body: { error: { code: 'refund_declined' } },
+    })
   })
 
   test('a charge that was sent before stays in doubt, and a lookup that is refused proves nothing', async () => {

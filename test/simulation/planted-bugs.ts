@@ -765,7 +765,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'whoever resumes charging trusts what was never sent',
     file: 'src/billing/charging-stop.ts',
-    from: 'await setLookupFirst(tx, now)',
+    from: 'if (lifted.includes(everyProvider)) await setLookupFirst(tx, now)',
     to: '',
     story: 'test/billing/restore.test.ts',
   },
