@@ -40,19 +40,21 @@ export type CampaignOptions = {
   /** Only the request of this place. */
   readonly only?: number
   readonly mostViolations?: number
+  /**
+   * So many sound rounds over all operations come first, so that each of them has been reached before it is harmed; then
+   * one round without a good token, so that each that asks for one has refused.
+   */
+  readonly soundRounds?: number
   readonly onRequest?: (done: number, violations: number) => void
   readonly onViolation?: (violation: Violation) => void
 }
 
 // A move of the clock does all the work on its way before it answers, and may take this long.
 const clockPatienceMs = 240_000
-// So many sound rounds over all operations come first, so that each of them has been reached before it is harmed; then one
-// round without a good token, so that each that asks for one has refused.
-const soundRounds = 12
 
 /** Sends requests one after another and judges each answer together with what it left in the database. */
 export async function runCampaign(service: Service, options: CampaignOptions): Promise<Campaign> {
-  const { seed, requests, only, mostViolations = 20 } = options
+  const { requests, only, mostViolations = 20 } = options
   const scene = await furnish(service, Math.min(600, Math.max(60, Math.ceil(requests / 100))))
   const operations = await readOperations(service.url)
   const watch = await watchChanges(service.app.pool)
@@ -64,7 +66,7 @@ export async function runCampaign(service: Service, options: CampaignOptions): P
   const startedAt = performance.now()
   try {
     for (let k = only ?? 0; k < (only === undefined ? requests : only + 1); k++) {
-      const draft = draftAt(seed, k, operations, scene)
+      const draft = draftAt(options, k, operations, scene)
       const bytes = bytesOf(draft)
       const heard = await send(wire, draft, bytes)
       // Who was cut off may have been heard all the same: what comes of it is not the next request's doing.
@@ -119,7 +121,12 @@ function repeated(times: number, wounds: Readonly<Record<string, Wound>>): (read
 }
 
 /** The request of a place: the same choices for the same seed, whatever came before. */
-function draftAt(seed: number, k: number, operations: readonly Operation[], scene: Scene): Draft {
+function draftAt(
+  { seed, soundRounds = 12 }: CampaignOptions,
+  k: number,
+  operations: readonly Operation[],
+  scene: Scene,
+): Draft {
   const random = seededRandom(seedOf(seed, k))
   const round = Math.floor(k / operations.length)
   const operation = round <= soundRounds ? operations[k % operations.length]! : drawn(random, operations)
