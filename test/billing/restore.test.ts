@@ -41,15 +41,14 @@ async function dump() {
 }
 
 /** The database is lost; what is there is the backup, and the time is what it is. */
-async function restore(): Promise<HistoryLine[]> {
+async function restore(at = world.app.clock()): Promise<HistoryLine[]> {
   const lines: HistoryLine[] = []
   for await (const line of listHistory(world.app.db, () => false)) lines.push(line)
   const { script } = world
-  const now = world.app.clock()
   await world.close()
-  world = await openBillingWorld({ on: { url: backup!, script }, now })
+  world = await openBillingWorld({ on: { url: backup!, script }, now: at })
   backup = undefined
-  await stopCharging(world.app.db, 'restored', now, { holdsDue: true })
+  await stopCharging(world.app.db, 'restored', at, { holdsDue: true })
   return lines
 }
 
@@ -195,6 +194,19 @@ describe('after a restore', () => {
     await dump()
     await world.advanceTo('2026-04-05T09:00:30+09:00')
     await restore()
+    const asked: string[] = []
+    world.script.hooks.beforeCharge = async ({ key }) => void asked.push(key)
+    await goOn()
+    expect(asked).toEqual([])
+    expect((await world.invoices('acct'))[0].status).toBe('paid')
+  })
+
+  test('what the lost database charged after charging had been stopped here, before its own end, is not charged again', async () => {
+    await world.subscribe('acct')
+    await dump()
+    await world.advanceTo('2026-04-05T09:00:30+09:00')
+    await restore(new Date('2026-04-05T08:59:30+09:00'))
+    world.skipTo('2026-04-05T09:00:40+09:00')
     const asked: string[] = []
     world.script.hooks.beforeCharge = async ({ key }) => void asked.push(key)
     await goOn()
