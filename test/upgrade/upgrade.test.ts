@@ -63,8 +63,13 @@ test('everything that could be read is read as before', async () => {
   const reader = openAsker(await start(['serve', '--no-worker']), recorded.environment.BOOTSTRAP_TOKEN)
   expect(Object.keys(recorded.answers).length).toBeGreaterThan(60)
   for (const [path, data] of Object.entries(recorded.answers))
-    expect((await reader.get(path)).data, path).toMatchObject(data as object)
+    expect((await reader.get(path)).data, path).toMatchObject(asBefore(path, data as object))
 })
+
+/** A timeline tells more of what comes next than it did: what is in doubt, too. */
+function asBefore(path: string, data: object & { next?: unknown[] }): object {
+  return path.endsWith('/timeline') ? { ...data, next: expect.arrayContaining(data.next!) } : data
+}
 
 test('a key that had answered before is answered with the same bytes', async () => {
   ask = openAsker(await start(['serve']), recorded.environment.BOOTSTRAP_TOKEN)
