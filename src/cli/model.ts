@@ -2,6 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { activateModel, retireModel } from '../batch/models/change-model.ts'
 import { CorruptModel } from '../batch/models/model-codec.ts'
 import { openModelFiles } from '../batch/models/model-files.ts'
+import { runErrors } from '../batch/runs/run.ts'
 import { reliabilitySvg } from '../batch/training/reliability-svg.ts'
 import { scoreModel, type Unscored } from '../batch/training/score-model.ts'
 import { verifyModel } from '../batch/training/verify-model.ts'
@@ -96,9 +97,8 @@ const verbs: Record<string, (app: Foundation, id: string) => Promise<Acted>> = {
 
 const unscored: Record<Unscored, string> = {
   no_active_model: 'No model is active; trigger train_classifier first.',
-  corrupt_model: 'The active model cannot be read; run `rankledger check-model`.',
-  other_features:
-    'The active model was trained on other features than this release works out; train a new one.',
+  corrupt_model: runErrors.corrupt_model,
+  other_features: runErrors.other_features,
   no_rows:
     'This workspace has no ranks with a known outcome on days that the active model has not learnt from.',
 }
