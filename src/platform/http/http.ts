@@ -24,6 +24,7 @@ import { parseJson } from './json-body.ts'
 import { longAnswer } from './long-answer.ts'
 import { type ReplicaReads, readFromReplica, requireReadsThatLag } from './may-lag.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
+import { serializerCompiler } from './serialization.ts'
 import { openSlowRefusals } from './slow-refusals.ts'
 import { suspectText, unstorableTextRefusal } from './unstorable-text.ts'
 import { validatorCompiler } from './validation.ts'
@@ -120,6 +121,7 @@ export function buildHttp(options: HttpOptions): Http {
   const fairness = openFairness(options.fairness ?? unlimited)
   http.server.on('checkExpectation', refuseExpectation)
   http.setValidatorCompiler(validatorCompiler)
+  http.setSerializerCompiler(serializerCompiler)
   http.removeAllContentTypeParsers()
   http.addContentTypeParser(
     /^application\/json(?:\s*;\s*charset="?utf-8"?)?\s*$/i,
