@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingTx } from '../app.ts'
 import type { InvoiceStatus } from '../invoices/invoice.ts'
 import type { Currency } from '../money.ts'
@@ -53,7 +54,7 @@ export async function readLockedPayments(
     join billing.subscription s on s.id = p.subscription_id
     join billing.payment_method m on m.id = p.payment_method_id
     left join billing.next_action a on a.payment_id = p.id
-    where p.id = any (${[...paymentIds]})`.execute(tx)
+    where p.id = any (${anyLength(paymentIds)}::text[])`.execute(tx)
   return found.rows
 }
 

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import { latelyIssuedFrom } from '../invoices/invoice-rows.ts'
@@ -34,7 +35,7 @@ export async function openPeriods(
     paymentId: due.held ? null : newId('pay_', now),
   }))
   const leaseMs = sendingLeaseMs(terms)
-  const of = <T>(pick: (row: (typeof rows)[number]) => T) => rows.map(pick)
+  const of = (pick: (row: (typeof rows)[number]) => unknown) => anyLength(rows.map(pick))
   const beside = alongside.map((one, at) => sql`${sql.ref(`beside_${at}`)} as (${one}),`)
   const opened = await sql<{ id: string; reference: string; lookup_first_before: Date | null }>`
     with ${sql.join(beside, sql``)} given as (
