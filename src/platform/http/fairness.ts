@@ -30,21 +30,24 @@ const largeBytes = 64 * 1024
 const largePage = 50
 // A few may arrive or leave while one is worked, so that a slow peer does not hold up the others of its token.
 const largeInTransit = 4
+// Most of what a large request takes is the database's time, and it does several at once. Nobody else wants it.
+const largeWhenAlone = 4
 // An answer of which nothing was taken for so long is not waited for: its place belongs to the next.
 const takenWithinMs = 30_000
 
 /**
  * One token cannot crowd out the others. Per scope it has so many requests in work and the next ones wait their turn
  * before their bodies are read; per scope, so that charges waiting for a provider that hangs do not hold up the same
- * token's reads. Of what is large, a body or an answer, a few are in transit and one is worked at a time: a body from
- * parsing to its answer, an answer until it is written. It is worked in pieces, and others come in between.
+ * token's reads. Of what is large, a body or an answer, a few are in transit and, if there are other tokens, one is
+ * worked at a time: a body from parsing to its answer, an answer until it is written. It is worked in pieces, and others
+ * come in between.
  */
 export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }: FairnessOptions) {
   const share = openShare(concurrency, isCrowded)
   const requests =
     concurrency > 0 ? openTurns({ atOnce: share.now, pauseMs: share.pauseMs, ...mostWaiting }) : undefined
   const inTransit = openTurns({ atOnce: () => largeInTransit, ...mostWaiting })
-  const worked = openTurns({ atOnce: () => 1, ...mostWaiting })
+  const worked = openTurns({ atOnce: () => (share.isAlone() ? largeWhenAlone : 1), ...mostWaiting })
   const rate = perMinute > 0 ? openRequestRate(perMinute) : undefined
 
   async function take(turns: Turns, request: FastifyRequest, name: string, withinMs?: number): Promise<void> {

@@ -3,6 +3,8 @@ export type Share = {
   /** A token asks for something. */
   seen(tokenId: string): void
   now(): number
+  /** No other token has asked for anything lately. */
+  isAlone(): boolean
   /** How long to leave a token's line alone between two of its requests, when even the least share is too much. */
   pauseMs(): number
 }
@@ -25,12 +27,14 @@ export function openShare(most: number, isCrowded: () => boolean, clock = () => 
   let pause = 0
   let changedAt = clock()
 
+  const isAlone = () => clock() - other.at > companyMs
+
   function now(): number {
     const at = clock()
     const steps = Math.floor((at - changedAt) / changeMs)
     if (steps < 1) return share
     changedAt = at
-    if (at - other.at > companyMs) {
+    if (isAlone()) {
       share = most
       pause = 0
     } else if (isCrowded()) {
@@ -48,6 +52,7 @@ export function openShare(most: number, isCrowded: () => boolean, clock = () => 
       newest = { tokenId, at }
     },
     now,
+    isAlone,
     pauseMs() {
       now()
       return pause
