@@ -1,14 +1,23 @@
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { BenchResult } from './result.ts'
 
-/** Measures every promise beside its floor: `npm run bench [-- NAME …] [--small] [--json]`. */
+type Kept = BenchResult & { bench: string; commit: string; node: string; cpus: number; arch: string }
+
+/**
+ * Measures every promise beside its floor: `npm run bench [-- NAME …] [--small] [--json]`. All of it takes hours, one of
+ * them under load; `--keep` writes down each bench as it ends, in `results/latest.json`, with the commit it was measured at.
+ */
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const { values, positionals } = parseArgs({
-  options: { json: { type: 'boolean', default: false }, small: { type: 'boolean', default: false } },
+  options: {
+    json: { type: 'boolean', default: false },
+    small: { type: 'boolean', default: false },
+    keep: { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 })
 const all = readdirSync(folder)
@@ -20,6 +29,10 @@ if (unknown.length > 0) {
   process.exit(2)
 }
 
+if (values.small && values.keep) {
+  process.stderr.write('Only what was measured at its full size is kept: leave out --small or --keep.\n')
+  process.exit(2)
+}
 if (values.small) process.env['BENCH_SMALL'] = '1'
 const results: BenchResult[] = []
 for (const name of all.filter((one) => positionals.length === 0 || positionals.includes(one))) {
@@ -29,16 +42,29 @@ for (const name of all.filter((one) => positionals.length === 0 || positionals.i
   // What was measured is not lost if a later bench fails.
   if (values.json) for (const one of measured) process.stderr.write(`${JSON.stringify(one)}\n`)
   results.push(...measured)
+  if (values.keep) keep(name, measured)
 }
 
 const report = { commit: commit(), node: process.version, cpus: cpus().length, results }
-// What is kept is a run of everything at its full size.
-if (positionals.length === 0 && !values.small) {
-  mkdirSync(`${folder}results`, { recursive: true })
-  writeFileSync(`${folder}results/latest.json`, `${JSON.stringify(report, null, 2)}\n`)
-}
 if (values.json) process.stdout.write(`${JSON.stringify(report, null, 2)}\n`)
 else printTable()
+
+/** Puts what a bench measured in the place of what it measured before. */
+function keep(name: string, measured: readonly BenchResult[]): void {
+  const file = `${folder}results/latest.json`
+  const kept: Kept[] = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')).results : []
+  const made = {
+    bench: name,
+    commit: commit(),
+    node: process.version,
+    cpus: cpus().length,
+    arch: process.arch,
+  }
+  const now = [...kept.filter(({ bench }) => bench !== name), ...measured.map((one) => ({ ...made, ...one }))]
+  mkdirSync(`${folder}results`, { recursive: true })
+  const results = now.sort((a, b) => all.indexOf(a.bench) - all.indexOf(b.bench))
+  writeFileSync(file, `${JSON.stringify({ results }, null, 2)}\n`)
+}
 
 function printTable(): void {
   const number = (value: number) =>

@@ -2,16 +2,27 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 /** Draws `bench/results/latest.json` into docs/images/bench.svg: `npm run bench-chart`. */
-type Result = { promise: string; unit: string; ours: number; floor: number; ratio: number; goal: string }
+type Result = {
+  promise: string
+  unit: string
+  ours: number
+  floor: number
+  ratio: number
+  goal: string
+  commit: string
+  cpus: number
+  arch: string
+}
 
 const from = fileURLToPath(new URL('../bench/results/latest.json', import.meta.url))
 const to = fileURLToPath(new URL('../docs/images/bench.svg', import.meta.url))
 if (!existsSync(from)) {
-  process.stderr.write('There is nothing to draw yet; `npm run bench` measures everything first.\n')
+  process.stderr.write('There is nothing to draw yet; `npm run bench -- --keep` measures everything first.\n')
   process.exit(1)
 }
-const report = JSON.parse(readFileSync(from, 'utf8')) as { commit: string; cpus: number; results: Result[] }
-writeFileSync(to, draw(report.results, `commit ${report.commit}, ${report.cpus} cores`))
+const { results } = JSON.parse(readFileSync(from, 'utf8')) as { results: Result[] }
+const places = new Set(results.map(({ commit, cpus, arch }) => `commit ${commit} on ${cpus} cores (${arch})`))
+writeFileSync(to, draw(results, [...places].join(', ')))
 
 function draw(results: readonly Result[], under: string): string {
   const [row, left, wide] = [24, 430, 320]
