@@ -3,17 +3,16 @@ import type { BatchApp } from '../app.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { refuse } from '../refusals.ts'
 import { counts, summarise, type VolumeSummary } from './monthly-volume.ts'
-import { listMonthlyVolumes, type StoredMonth } from './volume-rows.ts'
+import { findMonthlyVolumes, type StoredMonth, type StoredMonths } from './volume-rows.ts'
 
 export type VolumeQuery = { from?: string; to?: string; source?: string }
 
-export type KeywordVolumes = VolumeSummary & {
-  keyword: string
-  months: StoredMonth[]
-  /** The source that the summary speaks of: figures of different sources do not mix. */
-  summarySource: string
-  updatedAt: Date
-}
+export type KeywordVolumes = VolumeSummary &
+  StoredMonths & {
+    readonly keyword: string
+    /** The source that the summary speaks of: figures of different sources do not mix. */
+    readonly summarySource: string
+  }
 
 /** The stored monthly volumes of a keyword, oldest month first, and what they come to. */
 export async function lookUpVolumes(app: BatchApp, raw: string, query: VolumeQuery): Promise<KeywordVolumes> {
@@ -23,16 +22,16 @@ export async function lookUpVolumes(app: BatchApp, raw: string, query: VolumeQue
       details: [{ path: 'from', code: 'out_of_order', message: 'The first month lies after the last.' }],
     })
   }
-  const months = await listMonthlyVolumes(app.db, key, query)
-  if (months.length === 0) throw refuse('volume_not_found')
+  const stored = await findMonthlyVolumes(app.db, key, query)
+  if (!stored) throw refuse('volume_not_found')
+  const { months } = stored
 
   const summarySource = leadingSource(months)
   return {
     keyword: display,
-    months,
+    ...stored,
     summarySource,
     ...summarise(months.filter(({ source }) => source === summarySource)),
-    updatedAt: new Date(Math.max(...months.map(({ updatedAt }) => updatedAt.getTime()))),
   }
 }
 
