@@ -65,24 +65,32 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'src/billing/subscriptions/subscription-rows.ts',
     from: ".where('s.id', '=', subscriptionId)\n    .forUpdate('s')",
     to: ".where('s.id', '=', subscriptionId)",
+    // Two must meet within a millisecond; a campaign may draw that in none of its seeds.
+    story: 'test/interleavings/renewals.test.ts',
   },
   {
     name: 'a settlement reads without the lock',
     file: 'src/billing/subscriptions/subscription-rows.ts',
     from: 'order by id\n    for update`',
     to: 'order by id`',
+    // Two must meet within a millisecond; a campaign may draw that in none of its seeds.
+    story: 'test/interleavings/webhooks.test.ts',
   },
   {
     name: 'a renewal does not lock what it renews',
     file: 'src/billing/lifecycle/due-subscription-rows.ts',
     from: '\n    for update of s skip locked`',
     to: '`',
+    // Two must meet within a millisecond; a campaign may draw that in none of its seeds.
+    story: 'test/billing/races.test.ts',
   },
   {
     name: 'a refund does not lock its payment',
     file: 'src/billing/refunds/refund-rows.ts',
     from: ".where('unmatched', '=', false)\n    .forUpdate()",
     to: ".where('unmatched', '=', false)",
+    // Two must meet within a millisecond; a campaign may draw that in none of its seeds.
+    story: 'test/interleavings/refunds.test.ts',
   },
   {
     name: 'nothing keeps an account to one live subscription',
@@ -281,6 +289,8 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'src/billing/webhooks/inbox-rows.ts',
     from: 'set tries = tries + 1, next_lookup_at = clock_timestamp()',
     to: "set status = 'done', tries = tries + 1, next_lookup_at = clock_timestamp()",
+    // Only a notification whose own effect fails shows it; a campaign may draw none.
+    story: 'test/billing/webhooks.test.ts',
   },
   {
     name: 'an answer is sent before it is kept',
