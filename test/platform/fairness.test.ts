@@ -358,6 +358,9 @@ test('badly signed notifications grow slow and are told once, and signed ones ar
     const mac = createHmac('sha256', secret).update(`${id}.${at}.${body}`).digest('base64')
     return post(id, at, `v1,${mac}`)
   }
+  // They are counted by the minute of the clock; all of this must lie in one.
+  const leftMs = 60_000 - (Date.now() % 60_000)
+  if (leftMs < 15_000) await sleep(leftMs)
   const warned = vi.spyOn(world.app.log, 'warn')
   for (let round = 0; round < 7; round++) await Promise.all(Array.from({ length: 50 }, forged))
   const slow = { startedAt: performance.now(), answer: forged() }
