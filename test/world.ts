@@ -16,6 +16,7 @@ import { buildServer } from '../src/server.ts'
 import { startUpkeep, startWorker, type Worker } from '../src/worker.ts'
 import { openCodeCheck } from './api-document.ts'
 import { copyOnNodes, dropOnNodes } from './citus.ts'
+import { dropIfThere } from './drop-database.ts'
 import { patience } from './patience.ts'
 import { databaseUrl, template } from './postgres.ts'
 
@@ -208,14 +209,7 @@ export async function createDatabase(): Promise<string> {
 export async function dropDatabase(url: string): Promise<void> {
   const name = new URL(url).pathname.slice(1)
   if (inject('citusNodes').length > 0) return dropOnNodes(inject('citusNodes'), name)
-  await onServer(async (client) => {
-    // Not `with (force)`: that is refused while the server's own vacuum is at work there, and that one gives way by itself.
-    await client.query(
-      'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = current_user',
-      [name],
-    )
-    await client.query(`drop database if exists ${name}`)
-  })
+  await onServer((client) => dropIfThere(client, name))
 }
 
 /** Puts the shared clock at an instant while no process runs, as if that much real time had passed. */

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { runDue } from '../../src/batch/due.ts'
+import { dropIfThere } from '../drop-database.ts'
 import { databaseUrl } from '../postgres.ts'
 import { openWorld, type World } from '../world.ts'
 
@@ -98,7 +99,7 @@ test('what was observed before observations stood in months is kept, with the ri
     expect(rights).toEqual([{ insert: true, delete: false, make: true }])
   } finally {
     await client.end()
-    await server.query(`drop database ${name} with (force)`)
+    await dropIfThere(server, name)
     await server.end()
   }
 })

@@ -9,6 +9,7 @@ import { parseArgs } from 'node:util'
 import pg from 'pg'
 import { newToken } from '../../src/platform/access/token.ts'
 import { findFreePort } from '../../src/platform/embedded-postgres/free-port.ts'
+import { dropIfThere } from '../drop-database.ts'
 import { runCommand, type ServiceProcess, startService } from '../processes/service-process.ts'
 import { type Check, none as noneOf, report } from './report.ts'
 
@@ -52,7 +53,7 @@ try {
 } finally {
   for (const one of running) await one.stop('SIGKILL')
   await onServer(async (client) => {
-    for (const name of databases) await client.query(`drop database if exists ${name} with (force)`)
+    for (const name of databases) await dropIfThere(client, name)
   })
   rmSync(folder, { recursive: true, force: true })
 }

@@ -24,6 +24,7 @@ import { createSecretSet } from '../../src/platform/log/secret-set.ts'
 import { migrateQueue } from '../../src/platform/queue/queue.ts'
 import { openVault, type Vault, type VaultKey, watchfulVault } from '../../src/platform/vault/vault.ts'
 import { admitVaultKeys, openInstallationKey } from '../../src/platform/vault/vault-keys.ts'
+import { dropIfThere } from '../drop-database.ts'
 import {
   type Boundaries,
   type DeathPlace,
@@ -356,7 +357,7 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
     async close() {
       for (const client of clients) (client as unknown as pg.PoolClient).release(true)
       await Promise.all(pools.map((pool) => pool.end()))
-      await admin.query(`drop database ${name} with (force)`)
+      await dropIfThere(admin, name)
       await admin.end()
     },
   }
