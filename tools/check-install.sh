@@ -27,7 +27,8 @@ npm init -y >/dev/null
 npm install --no-audit --no-fund "$work"/rankledger-*.tgz
 # A busy machine is slow, and no less right.
 export RANKLEDGER_DATA=$work/data PORT=0 PROVIDER_TIMEOUT_MS=60000 DATABASE_CONNECT_TIMEOUT_MS=60000
-npx rankledger serve >"$work/log" 2>&1 &
+# Without npx in between, which does not pass the signal on and leaves the database running.
+node_modules/.bin/rankledger serve >"$work/log" 2>&1 &
 service=$!
 for _ in $(seq 1500); do
   grep -q '"event":"service.started"' "$work/log" && break
