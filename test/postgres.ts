@@ -51,3 +51,11 @@ export function databaseUrl(url: string, database: string): string {
   named.pathname = `/${database}`
   return named.toString()
 }
+
+/** The same database by way of a port where somebody stands between, and not past it by the server's socket file. */
+export function urlThrough(url: string, { port }: { readonly port: number }): string {
+  const linked = new URL(url)
+  linked.searchParams.delete('host')
+  linked.port = String(port)
+  return linked.toString()
+}

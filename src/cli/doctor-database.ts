@@ -1,7 +1,7 @@
 import pg from 'pg'
 import type { Config } from '../config.ts'
 import { openDatabase } from '../database.ts'
-import { explainConnecting, troubleOf } from '../platform/database/database-errors.ts'
+import { explainConnecting, serverOf, troubleOf } from '../platform/database/database-errors.ts'
 import { lookAtRole } from '../platform/database/grants.ts'
 import { pendingMigrations } from '../platform/database/migrate.ts'
 import { type Connection, lookAtConnection, sharesSessions } from '../platform/database/pooler.ts'
@@ -58,8 +58,7 @@ async function reach(
       transaction: 'pooled, shared sessions',
       statement: 'pooled, no transactions',
     }
-    const { hostname, port } = new URL(url)
-    tell('database', 'ok', `${setting} reaches ${hostname}:${port || 5432} (${how[found.pooling]})`)
+    tell('database', 'ok', `${setting} reaches ${serverOf(url)} (${how[found.pooling]})`)
     return found
   } catch (error) {
     tell('database', 'fault', sentenceOf(explainConnecting(error, { setting, url, timeoutMs })))

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { scopes } from '../../src/platform/access/access.ts'
 import { newToken } from '../../src/platform/access/token.ts'
 import { insertToken } from '../../src/platform/access/token-rows.ts'
+import { urlThrough } from '../postgres.ts'
 import { type Database, openDatabase } from './database.ts'
 import { type Member, openMember } from './member.ts'
 import type { ChaosProvider } from './provider.ts'
@@ -186,7 +187,7 @@ async function openWork(ground: Ground, name: string, reach: Reach): Promise<Mem
     args: ['work'],
     environment: {
       ...(await environmentOf(ground, reach)),
-      DATABASE_URL_SESSION: through(database.url, session),
+      DATABASE_URL_SESSION: urlThrough(database.url, session),
     },
     database,
     onStart: () => {
@@ -204,19 +205,13 @@ async function environmentOf(
 ): Promise<Record<string, string>> {
   return {
     ...environment,
-    DATABASE_URL: through(database.url, await link('database', () => database.port)),
+    DATABASE_URL: urlThrough(database.url, await link('database', () => database.port)),
     PROVIDER_BASE_URL: urlOf(await link('provider', () => sandbox.port(), tap)),
   }
 }
 
 function urlOf({ port }: TcpProxy): string {
   return `http://127.0.0.1:${port}`
-}
-
-function through(databaseUrl: string, { port }: TcpProxy): string {
-  const url = new URL(databaseUrl)
-  url.port = String(port)
-  return url.toString()
 }
 
 /** The status of an answer, 0 if none comes. */

@@ -10,7 +10,7 @@ import { mayHaveWritten, openDb, openPool, type PoolOptions } from '../../src/pl
 import { migrate } from '../../src/platform/database/migrate.ts'
 import { lookAtConnection } from '../../src/platform/database/pooler.ts'
 import { openProxy, type TcpProxy } from '../chaos/proxy.ts'
-import { databaseUrl } from '../postgres.ts'
+import { databaseUrl, urlThrough } from '../postgres.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
 const undo: (() => Promise<unknown>)[] = []
@@ -245,9 +245,7 @@ test('what the server refused did not happen; silence leaves it open', () => {
 async function proxyTo(url: string): Promise<{ proxy: TcpProxy; url: string }> {
   const proxy = await openProxy({ target: () => Number(new URL(url).port) })
   undo.push(() => proxy.close())
-  const linked = new URL(url)
-  linked.port = String(proxy.port)
-  return { proxy, url: linked.toString() }
+  return { proxy, url: urlThrough(url, proxy) }
 }
 
 async function listen(onConnection: () => void): Promise<number> {

@@ -28,6 +28,7 @@ import {
   openEmbeddedPostgres,
 } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
 import { findProcess } from '../../src/platform/embedded-postgres/process-mark.ts'
+import { urlThrough } from '../postgres.ts'
 
 // Each story starts a real server, and most start another process beside it.
 
@@ -107,6 +108,45 @@ describe('a data dir of its own', () => {
     ).rejects.toThrow(/password authentication failed/)
     expect((await stat(join(dataDir, 'postgres.json'))).mode & 0o777).toBe(0o600)
     expect((await stat(dataDir)).mode & 0o007).toBe(0)
+  })
+
+  test('sessions go through a socket file that only the account may use, and the port serves as well', async () => {
+    begin()
+    const database = await open()
+    const address = 'select inet_client_addr() is null as by_file'
+    expect(await query(database, address)).toEqual([{ by_file: true }])
+    expect(await query({ url: urlThrough(database.url, { port: portOf(database) }) }, address)).toEqual([
+      { by_file: false },
+    ])
+    const folder = new URL(database.url).searchParams.get('host')!
+    expect((await stat(folder)).mode & 0o777).toBe(0o700)
+    expect((await stat(join(folder, `.s.PGSQL.${portOf(database)}`))).mode & 0o077).toBe(0)
+    await expect(
+      query({ url: database.url.replace(database.password, 'guess') }, 'select 1'),
+    ).rejects.toThrow(/password authentication failed/)
+  })
+
+  test('a data dir too deep for a socket file is served on its port alone', async () => {
+    dataDir = join(folder, 'x'.repeat(100), 'data')
+    await mkdir(dirname(dataDir))
+    begin()
+    const database = await open()
+    expect(new URL(database.url).searchParams.has('host')).toBe(false)
+    expect(await query(database, 'select 1 as one')).toEqual([{ one: 1 }])
+  })
+
+  test('a socket file whose lock names a process that lives does not keep the next start away', async () => {
+    begin()
+    const first = await open()
+    const socketFolder = new URL(first.url).searchParams.get('host')!
+    const lock = join(socketFolder, `.s.PGSQL.${portOf(first)}.lock`)
+    const left = (await readFile(lock, 'utf8')).replace(/^\d+/, '1')
+    await first.close()
+    await writeFile(lock, left)
+
+    const second = await open()
+    expect(portOf(second)).toBe(portOf(first))
+    expect(new URL(second.url).searchParams.get('host')).toBe(socketFolder)
   })
 
   test('the server log holds no value a caller sent, not even in the message of an error', async () => {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startQueueWorker } from '../../src/platform/queue/queue-worker.ts'
 import { openProxy } from '../chaos/proxy.ts'
+import { urlThrough } from '../postgres.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
 let url: string
@@ -27,8 +28,6 @@ test('a worker that stops while its link to the database breaks ends in peace', 
       },
     }),
   })
-  const linked = new URL(url)
-  linked.port = String(link.port)
   const unhandled: unknown[] = []
   const note = (error: unknown) => unhandled.push(error)
   const before = process.listeners('unhandledRejection')
@@ -36,7 +35,7 @@ test('a worker that stops while its link to the database breaks ends in peace', 
   process.on('unhandledRejection', note)
 
   const worker = startQueueWorker({
-    url: linked.toString(),
+    url: urlThrough(url, link),
     sessionUrl: url,
     jobs: {},
     concurrency: 1,

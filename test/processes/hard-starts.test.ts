@@ -9,6 +9,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { doctor } from '../../src/cli/doctor.ts'
 import { runCommand as runInProcess } from '../billing/run-command.ts'
 import { patience } from '../patience.ts'
+import { urlThrough } from '../postgres.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
 
@@ -197,10 +198,8 @@ default_pool_size = 5
   const asRoot = process.getuid?.() === 0
   const child: ChildProcess = spawn(bouncer!, [...(asRoot ? ['-u', 'nobody'] : []), ini], { stdio: 'ignore' })
   undo.push(() => child.kill('SIGKILL'))
-  const pooled = new URL(direct)
-  pooled.port = String(port)
   for (let tries = 0; tries < 100 && !(await reaches(port)); tries++) await sleep(50)
-  return pooled.toString()
+  return urlThrough(direct, { port })
 }
 
 async function freePort(): Promise<number> {

@@ -19,6 +19,17 @@ test.each([
   expect(message).not.toContain('password')
 })
 
+test('a socket file that is not there is a server that does not serve, and no missing certificate', () => {
+  const local = 'postgres://role:password@127.0.0.1:6432/rankledger?host=%2Frun%2Fpostgres'
+  const error = Object.assign(new Error('connect'), { code: 'ENOENT', syscall: 'connect' })
+  expect(troubleOf(error)).toBe('unreachable')
+  const { message } = explainConnecting(error, { setting: 'DATABASE_URL', url: local, timeoutMs: 5000 })
+  expect(message).toBe(
+    'No PostgreSQL listens at /run/postgres/.s.PGSQL.6432; start it, or correct DATABASE_URL.',
+  )
+  expect(troubleOf(Object.assign(new Error('open'), { code: 'ENOENT', syscall: 'open' }))).toBeUndefined()
+})
+
 test('a server without TLS is told apart from one that is away', () => {
   const error = new Error('The server does not support SSL connections')
   const { message } = explainConnecting(error, { setting: 'DATABASE_URL', url, timeoutMs: 5000 })

@@ -53,6 +53,7 @@ export function troubleOf(error: unknown): DatabaseTrouble | undefined {
   if (!(error instanceof Error)) return undefined
   const known = troubleOfState[codeOf(error) ?? '']
   if (known) return known
+  if (isSocketMissing(error)) return 'unreachable'
   if (isStalePlan(error)) return 'prepared_statements_lost'
   if (isShardMoving(error)) return 'too_slow'
   if (error.message === 'Query read timeout') return 'unreachable'
@@ -82,6 +83,11 @@ export function isStaleConnection(error: unknown): boolean {
   )
 }
 
+/** Whose socket file is gone, serves no more or not yet. The same code without `connect` is of a certificate's file. */
+function isSocketMissing(error: Error): boolean {
+  return codeOf(error) === 'ENOENT' && (error as NodeJS.ErrnoException).syscall === 'connect'
+}
+
 /** A column was added or changed under a statement that is prepared already. */
 function isStalePlan(error: Error): boolean {
   return codeOf(error) === '0A000' && error.message.startsWith('cached plan must not change')
@@ -105,18 +111,27 @@ const untrusted = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
 
+/** Where a URL leads, without its password: a host and port, or a socket file. */
+export function serverOf(url: string): string {
+  const { hostname, port, searchParams } = new URL(url)
+  const socketFolder = searchParams.get('host')
+  return socketFolder?.startsWith('/')
+    ? `${socketFolder}/.s.PGSQL.${port || 5432}`
+    : `${hostname}:${port || 5432}`
+}
+
 /** The error of a first connection in one sentence that names the setting to change. */
 export function explainConnecting(
   error: unknown,
   { setting, url, timeoutMs }: { setting: string; url: string; timeoutMs: number },
 ): Error {
   const at = new URL(url)
-  const server = `${at.hostname}:${at.port || 5432}`
+  const server = serverOf(url)
   const code = error instanceof Error ? codeOf(error) : undefined
   const say = (sentence: string) => new Error(sentence, { cause: error })
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
     return say(`Nobody knows the host ${at.hostname} of ${setting}; correct ${setting}.`)
-  if (code === 'ECONNREFUSED')
+  if (code === 'ECONNREFUSED' || (error instanceof Error && isSocketMissing(error)))
     return say(`No PostgreSQL listens at ${server}; start it, or correct ${setting}.`)
   if (code === '28P01' || code === '28000')
     return say(

@@ -63,7 +63,7 @@ export async function openEmbeddedPostgres(options: EmbeddedPostgresOptions): Pr
   }
   let closing: Promise<void> | undefined
   return {
-    url: urlFor(postmaster.port, cluster.password),
+    url: urlFor(postmaster.port, cluster.password, postmaster.socketFolder),
     password: cluster.password,
     close: () => {
       closing ??= close()

@@ -9,10 +9,16 @@ import { findFreePort } from './free-port.ts'
 import { commandLineOf, findProcess, isAlive, type ProcessMark } from './process-mark.ts'
 import { boundServerLog, openServerLog, readServerLog } from './server-log.ts'
 import { postmasterSettings } from './settings.ts'
-import { trySignIn } from './sign-in.ts'
+import { trySignIn, urlFor } from './sign-in.ts'
+import { makeSocketFolder, socketFolderOf } from './socket-folder.ts'
 
 /** The PostgreSQL process that serves a cluster; everyone who uses the data dir shares it. */
-export type Postmaster = { readonly process: ProcessMark; readonly port: number }
+export type Postmaster = {
+  readonly process: ProcessMark
+  readonly port: number
+  /** A socket saves a seventh of a small statement. Null where the data dir's path or file system allows none. */
+  readonly socketFolder: string | null
+}
 
 export type StartOptions = {
   readonly settings: Readonly<Record<string, string>>
@@ -30,6 +36,7 @@ export type StartOptions = {
 export async function ensurePostmaster(cluster: Cluster, options: StartOptions): Promise<Postmaster> {
   let port = options.port ?? (await findFreePort())
   let announce = options.onStart
+  let socketFolder = socketFolderOf(cluster.pgdata)
   const giveUpAt = Date.now() + patienceMs
   for (;;) {
     const running = await findPostmaster(cluster.pgdata)
@@ -38,9 +45,13 @@ export async function ensurePostmaster(cluster: Cluster, options: StartOptions):
 
     announce?.()
     announce = undefined
-    const started = await startPostmaster(cluster, port, options.settings)
+    const started = await startPostmaster(cluster, { port, socketFolder, settings: options.settings })
     if (!('complaint' in started)) return started
 
+    if (socketFolder !== null && /Unix(-domain)? (address|socket)/.test(started.complaint)) {
+      socketFolder = null
+      continue
+    }
     const portTaken = /could not bind|could not create any TCP\/IP sockets/.test(started.complaint)
     if (portTaken && !options.mustKeepPort) port = await findFreePort()
     else if (!(portTaken || leftByDeadPostmaster.test(started.complaint))) throw new Error(started.complaint)
@@ -89,7 +100,12 @@ export async function findPostmaster(pgdata: string): Promise<ProcessMark | null
   return null
 }
 
-type PidFile = { readonly pid: number; readonly port: number; readonly status: string }
+type PidFile = {
+  readonly pid: number
+  readonly port: number
+  readonly socketFolder: string | null
+  readonly status: string
+}
 
 async function readPidFile(pgdata: string): Promise<PidFile | null> {
   const text = await readFile(join(pgdata, 'postmaster.pid'), 'utf8').catch(
@@ -100,21 +116,28 @@ async function readPidFile(pgdata: string): Promise<PidFile | null> {
   )
   const lines = text.split('\n')
   const pid = Number(lines[0])
-  return pid ? { pid, port: Number(lines[3]), status: lines[7]?.trim() ?? '' } : null
+  if (!pid) return null
+  return { pid, port: Number(lines[3]), socketFolder: lines[4] || null, status: lines[7]?.trim() ?? '' }
 }
 
 async function startPostmaster(
   cluster: Cluster,
-  port: number,
-  settings: StartOptions['settings'],
+  { port, socketFolder, settings }: Omit<Postmaster, 'process'> & Pick<StartOptions, 'settings'>,
 ): Promise<Postmaster | { complaint: string }> {
+  if (socketFolder !== null) await makeSocketFolder(cluster, socketFolder)
   await boundServerLog(cluster.dataDir)
   const log = await openServerLog(cluster.dataDir)
   const { size: logged } = await log.stat()
   // A session of its own keeps the terminal's Ctrl-C away, and no pipe ties it to this process's life.
   const child = spawn(
     cluster.binaries.postgres,
-    ['-D', cluster.pgdata, '-p', String(port), ...postmasterSettings(settings)],
+    [
+      '-D',
+      cluster.pgdata,
+      '-p',
+      String(port),
+      ...postmasterSettings({ ...socketIn(socketFolder), ...settings }),
+    ],
     { ...spawnOptionsFor(cluster.account), detached: true, stdio: ['ignore', log.fd, log.fd] },
   )
   try {
@@ -128,14 +151,20 @@ async function startPostmaster(
   return ready ?? { complaint: complaintIn(cluster.dataDir, await readServerLog(cluster.dataDir, logged)) }
 }
 
+/** The setting is a list; quoted, a folder whose name has a comma is one of it. */
+function socketIn(folder: string | null): Record<string, string> {
+  return { unix_socket_directories: folder === null ? '' : `"${folder.replaceAll('"', '""')}"` }
+}
+
 /** Waits until the postmaster serves and takes our password. Null when it ended instead. */
 async function awaitReady(cluster: Cluster, process: ProcessMark): Promise<Postmaster | null> {
   const deadline = Date.now() + readyWithinMs
   while (await isAlive(process)) {
     const file = await readPidFile(cluster.pgdata)
     if (file?.pid === process.pid && file.status === 'ready') {
-      const answer = await trySignIn(file.port, cluster.password)
-      if (answer === 'welcome') return { process, port: file.port }
+      const answer = await trySignIn(urlFor(file.port, cluster.password, null))
+      if (answer === 'welcome')
+        return { process, port: file.port, socketFolder: await findSocket(cluster, file) }
       if (answer === 'refused') throw new Error(refusedSentence(cluster, process.pid))
     }
     if (Date.now() > deadline) {
@@ -147,6 +176,13 @@ async function awaitReady(cluster: Cluster, process: ProcessMark): Promise<Postm
     await delay(10)
   }
   return null
+}
+
+/** One that nobody can come through, as on a file system that a container shares with its host, is not used. */
+async function findSocket(cluster: Cluster, { port, socketFolder }: PidFile): Promise<string | null> {
+  if (socketFolder === null) return null
+  const answer = await trySignIn(urlFor(port, cluster.password, socketFolder))
+  return answer === 'welcome' ? socketFolder : null
 }
 
 function refusedSentence(cluster: Cluster, pid: number): string {

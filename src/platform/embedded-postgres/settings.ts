@@ -4,9 +4,10 @@ export function postmasterSettings(overrides: Readonly<Record<string, string>>):
 }
 
 const settings = {
-  // Loopback only, and no socket file: its path may not exceed 107 bytes, which a deep data dir does.
+  // Loopback only, and a socket file where there is a place for one.
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
+  unix_socket_permissions: '0700',
   password_encryption: 'scram-sha-256',
   max_connections: '200',
   shared_buffers: '128MB',
