@@ -248,7 +248,8 @@ function openSettler(pool: pg.Pool, onError: (error: unknown) => void) {
         name: 'sandbox-settle-deliveries',
         text: `update sandbox.delivery as d
                set status = v.status, due_at = clock_timestamp() + v.wait_ms * interval '1 ms'
-               from unnest($1::bigint[], $2::text[], $3::float8[]) as v (id, status, wait_ms),
+               from unnest((select $1::text)::bigint[], (select $2::text)::text[], (select $3::text)::float8[])
+                      as v (id, status, wait_ms),
                     (select ${offTheDurablePath}) as relaxed
                where d.id = v.id`,
         values: [

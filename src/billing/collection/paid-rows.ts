@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingTx } from '../app.ts'
 import { eventStatement, type NewEvent } from '../events/event-rows.ts'
 import { paidUpdate } from '../invoices/invoice-rows.ts'
@@ -35,9 +36,9 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
     update billing.subscription s
     set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
     from unnest(
-      ${moved.map(({ subscriptionId }) => subscriptionId)}::text[],
-      ${moved.map(({ status }) => status)}::text[],
-      ${moved.map(({ newMethodId }) => newMethodId)}::text[]
+      ${anyLength(moved.map(({ subscriptionId }) => subscriptionId))}::text[],
+      ${anyLength(moved.map(({ status }) => status))}::text[],
+      ${anyLength(moved.map(({ newMethodId }) => newMethodId))}::text[]
     ) as g (id, status, method_id)
     where s.id = g.id`.execute(tx)
 }

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import { newId } from '../../platform/id.ts'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
@@ -61,11 +62,11 @@ export function eventStatement(now: Date, events: readonly NewEvent[]): RawBuild
     insert into billing.event (id, type, account_id, subscription_id, occurred_at, data)
     select id, type, account_id, subscription_id, ${now}, data
     from unnest(
-      ${events.map(() => newId('evt_', now))}::text[],
-      ${events.map(({ type }) => type)}::text[],
-      ${events.map(({ accountId }) => accountId)}::text[],
-      ${events.map(({ subscriptionId }) => subscriptionId)}::text[],
-      ${events.map(({ data }) => JSON.stringify(data ?? {}))}::jsonb[]
+      ${anyLength(events.map(() => newId('evt_', now)))}::text[],
+      ${anyLength(events.map(({ type }) => type))}::text[],
+      ${anyLength(events.map(({ accountId }) => accountId))}::text[],
+      ${anyLength(events.map(({ subscriptionId }) => subscriptionId))}::text[],
+      ${anyLength(events.map(({ data }) => JSON.stringify(data ?? {})))}::jsonb[]
     ) as e (id, type, account_id, subscription_id, data)`
 }
 

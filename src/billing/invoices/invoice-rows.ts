@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import { highestId, lowestId } from '../../platform/id.ts'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
@@ -266,7 +267,7 @@ export function paidUpdate(now: Date, invoiceIds: readonly string[]): RawBuilder
   return sql`
     update billing.invoice
     set status = 'paid', amount_paid = amount_due, paid_at = ${now}, due_at = null, hold = null
-    where id = any (${[...invoiceIds]}) and status = 'open'`
+    where id = any (${anyLength(invoiceIds)}::text[]) and status = 'open'`
 }
 
 /** Ends an open invoice without money: `void` was never owed, `uncollectible` was and could not be had. */

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import { invariant } from '../../platform/invariant.ts'
 import type { BillingTx } from '../app.ts'
 import type { Money } from '../money.ts'
@@ -29,12 +30,12 @@ export function postingCtes(now: Date, transfers: readonly Transfer[]): RawBuild
   return sql`
     moved as (
       select * from unnest(
-        ${transfers.map(({ cause }) => cause)}::text[],
-        ${transfers.map(({ accountId }) => accountId)}::text[],
-        ${transfers.map(({ amount }) => amount.currency)}::text[],
-        ${transfers.map(({ amount }) => amount.minor)}::bigint[],
-        ${transfers.map(({ from }) => from)}::text[],
-        ${transfers.map(({ to }) => to)}::text[]
+        ${anyLength(transfers.map(({ cause }) => cause))}::text[],
+        ${anyLength(transfers.map(({ accountId }) => accountId))}::text[],
+        ${anyLength(transfers.map(({ amount }) => amount.currency))}::text[],
+        ${anyLength(transfers.map(({ amount }) => amount.minor))}::bigint[],
+        ${anyLength(transfers.map(({ from }) => from))}::text[],
+        ${anyLength(transfers.map(({ to }) => to))}::text[]
       ) as g (cause, account_id, currency, amount, credited, debited)
     ),
     posted as (

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Card } from '../providers/port.ts'
@@ -165,10 +166,10 @@ export function keptUpdate(kept: readonly KeptMethod[]): RawBuilder<unknown> {
     set state = 'kept', next_lookup_at = null, brand = coalesce(g.brand, m.brand), last4 = coalesce(g.last4, m.last4),
       expires = coalesce(g.expires, m.expires)
     from unnest(
-      ${kept.map(({ methodId }) => methodId)}::text[],
-      ${kept.map(({ card }) => card?.brand ?? null)}::text[],
-      ${kept.map(({ card }) => card?.last4 ?? null)}::text[],
-      ${kept.map(({ card }) => card?.expires ?? null)}::text[]
+      ${anyLength(kept.map(({ methodId }) => methodId))}::text[],
+      ${anyLength(kept.map(({ card }) => card?.brand ?? null))}::text[],
+      ${anyLength(kept.map(({ card }) => card?.last4 ?? null))}::text[],
+      ${anyLength(kept.map(({ card }) => card?.expires ?? null))}::text[]
     ) as g (id, brand, last4, expires)
     where m.id = g.id and m.state <> 'dropped'`
 }

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
 import type { Attempt } from './payment.ts'
@@ -260,9 +261,9 @@ export function succeededUpdate(now: Date, taken: readonly Taken[]): RawBuilder<
     set status = 'succeeded', code = null, provider_id = g.provider_id, captured = p.amount, unmatched = g.unmatched,
       settled_at = ${now}, sending_until = null, next_lookup_at = null, lookup_by = null
     from unnest(
-      ${taken.map(({ paymentId }) => paymentId)}::text[],
-      ${taken.map(({ providerId }) => providerId)}::text[],
-      ${taken.map(({ unmatched }) => unmatched)}::boolean[]
+      ${anyLength(taken.map(({ paymentId }) => paymentId))}::text[],
+      ${anyLength(taken.map(({ providerId }) => providerId))}::text[],
+      ${anyLength(taken.map(({ unmatched }) => unmatched))}::boolean[]
     ) as g (id, provider_id, unmatched)
     where p.id = g.id and p.status <> 'succeeded'`
 }

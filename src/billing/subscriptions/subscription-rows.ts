@@ -1,4 +1,5 @@
 import { type Selectable, sql } from 'kysely'
+import { anyLength } from '../../platform/database/any-length.ts'
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { PaymentState } from '../payments/payment-rows.ts'
@@ -130,7 +131,7 @@ export async function hasLiveSubscription(db: BillingDb, accountId: string): Pro
 export async function lockSubscriptionsOf(tx: BillingTx, paymentIds: readonly string[]): Promise<void> {
   await sql`
     select 1 from billing.subscription
-    where id in (select subscription_id from billing.payment where id = any (${[...paymentIds]}))
+    where id in (select subscription_id from billing.payment where id = any (${anyLength(paymentIds)}::text[]))
     order by id
     for update`.execute(tx)
 }
