@@ -67,9 +67,7 @@ async function openDoor(origin: string) {
     release: () => {
       held = undefined
     },
-    async untilHeld() {
-      while (waiting === 0) await sleep(10)
-    },
+    isHolding: () => waiting > 0,
     async close() {
       server.closeAllConnections()
       await new Promise((resolve) => server.close(resolve))
@@ -100,7 +98,7 @@ const statuses = async () => {
   )
   return Object.fromEntries(found.map(({ status, count }) => [status, count]))
 }
-/** Runs are started by the workers themselves, and by us should they not have noticed yet. */
+/** Runs are started by the workers themselves, and by us should they not have noticed yet; one under way refuses another. */
 async function until(isThere: () => Promise<boolean>): Promise<void> {
   while (!(await isThere())) {
     await world.post('/api/batch/trigger', { task: 'collect_ranks' })
@@ -126,8 +124,7 @@ test('workers killed while they order and while they collect: every order is fou
   await startWorkers()
   door.hold(/task_post/)
   await turnTo('2030-01-15T22:05:00Z')
-  await world.post('/api/batch/trigger', { task: 'collect_ranks' })
-  await door.untilHeld()
+  await until(async () => door.isHolding())
   await killWorkers()
   door.release()
   expect(source.book.paid).toBe(words.length)
@@ -142,8 +139,7 @@ test('workers killed while they order and while they collect: every order is fou
   // They are ready; whoever collects is killed as well, before anything of it is stored.
   door.hold(/task_get/)
   await turnTo('2030-01-15T22:15:00Z')
-  await world.post('/api/batch/trigger', { task: 'collect_ranks' })
-  await door.untilHeld()
+  await until(async () => door.isHolding())
   await killWorkers()
   door.release()
   await startWorkers()
