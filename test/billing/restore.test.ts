@@ -189,6 +189,38 @@ describe('after a restore', () => {
     world.script.book.delete(payments[0].reference)
   })
 
+  test.each([
+    ['goes back', false],
+    ['has gone back, and the payment of the retry stays', true],
+  ])('a first try that arrived after its retry had paid %s', async (_, wentBack) => {
+    await world.subscribe('acct')
+    await dump()
+    world.script.declineCard('bk_test_ok', 'insufficient_funds')
+    await world.advanceTo('2026-04-05T12:00:00+09:00')
+    world.script.declineCard('bk_test_ok', null)
+    await world.advanceTo('2026-04-10T00:00:00+09:00')
+    const [{ payments }] = await world.invoices('acct')
+    // biome-ignore lint/suspicious/noExplicitAny: the assertions pin the fields down
+    const [late, retry] = payments.map(({ reference }: any) => reference)
+    Object.assign(world.script.book.get(late)!, { status: 'paid', code: null })
+    if (wentBack) {
+      expect((await reconcile()).repaired).toHaveLength(1)
+      await world.runDue()
+    }
+    const refunded = () =>
+      [late, retry].map((one) => world.script.book.get(one)!.refunds.map(({ amount }) => amount.minor))
+
+    await restore()
+    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1 })
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    await world.runDue()
+    expect(refunded()).toEqual([[9900n], []])
+    expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+    expect((await world.invoices('acct'))[0]).toMatchObject({ status: 'paid', amount_refunded: 0 })
+    await goOn()
+    expect(refunded()).toEqual([[9900n], []])
+  })
+
   test('what fell due just before charging resumes is looked up first, however little late it is', async () => {
     await world.subscribe('acct')
     await dump()

@@ -118,7 +118,7 @@ export async function openSeedWorker(serverUrl: string): Promise<Worker<number, 
 /** What failed, why, and the one line that shows it again. */
 export function describeFailure({ seed, violations, ending }: SeedReport, lines: number): string {
   return [
-    `npm run simulate -- --from ${seed} --seeds 1`,
+    `npm run simulate -- --provider ${process.env['SIMULATED_PROVIDER'] ?? 'sandbox'} --from ${seed} --seeds 1`,
     ...violations.slice(0, 12).map(({ invariant, detail }) => `  ${invariant}: ${detail}`),
     ...(lines > 0 ? ['  how it ended:', ...ending.split('\n').slice(-lines)] : []),
   ].join('\n')

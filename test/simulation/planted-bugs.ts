@@ -1065,4 +1065,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'if (!locked) continue',
     story: 'test/interleavings/machinery.test.ts',
   },
+  {
+    name: 'after a restore a given-up attempt whose money came late pays for the period that its retry has paid',
+    file: 'src/billing/reconciliation/adopt-payments.ts',
+    from: "cameLater: after.some(({ payment }) => payment.status === 'paid')",
+    to: "cameLater: after.some(({ payment }) => payment.status === 'pending')",
+    story: 'test/billing/restore.test.ts',
+  },
 ]

@@ -57,9 +57,8 @@ export async function adoptPayments(
     const found = await findPlaced(app, subscription, open, to, forgotten)
     if (found.length === 0) continue
     subscriptions++
-    for (const [at, placed] of found.entries()) {
-      const isLast = found[at + 1]?.k !== placed.k
-      if (!(await adopt(app, subscription.subscriptionId, placed, isLast))) continue
+    for (const placed of found) {
+      if (!(await adopt(app, subscription.subscriptionId, placed, rolesOf(placed, found)))) continue
       await settleFromProvider(app, placed.payment.reference)
       forgotten.delete(placed.payment.reference)
       onProgress(++adopted)
@@ -141,12 +140,24 @@ function isOf({ price }: Subscription, { amount }: ProviderPayment): boolean {
   return amount.minor === price.minor && amount.currency === price.currency
 }
 
+type Role = {
+  /** What came of the invoice, the last attempt decides. */
+  readonly isLast: boolean
+  /** There is no attempt after one that paid, unless it had been given up: its money came later and pays for nothing. */
+  readonly cameLater: boolean
+}
+
+function rolesOf({ k, n }: Placed, found: readonly Placed[]): Role {
+  const after = found.filter((one) => one.k === k && one.n > n)
+  return { isLast: after.length === 0, cameLater: after.some(({ payment }) => payment.status === 'paid') }
+}
+
 /** Opens the period and the attempt, as of the time at which the money was asked for, and records what became of it. */
 async function adopt(
   app: BillingApp,
   subscriptionId: string,
   { k, n, payment }: Placed,
-  isLast: boolean,
+  { isLast, cameLater }: Role,
 ): Promise<boolean> {
   const at = payment.at
   return app.db.transaction().execute(async (tx) => {
@@ -164,7 +175,10 @@ async function adopt(
     const isEnding = subscription.status === 'canceling' || subscription.status === 'canceled'
     if (outcome.kind === 'failed' && (!isLast || isEnding))
       await failInPassing(tx, paymentId, outcome.code, at)
-    else if (outcome.kind === 'paid' || outcome.kind === 'failed')
+    else if (outcome.kind === 'paid' && cameLater) {
+      await failInPassing(tx, paymentId, 'never_arrived', at)
+      await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
+    } else if (outcome.kind === 'paid' || outcome.kind === 'failed')
       await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
     return true
   })
@@ -228,7 +242,7 @@ async function openAttemptNumber(
   return paymentId ?? undefined
 }
 
-/** A failure that another attempt followed: what came of the invoice, the last one decides. */
+/** A failure that another attempt followed. */
 async function failInPassing(tx: BillingTx, paymentId: string, code: string, at: Date): Promise<void> {
   await markFailed(tx, at, paymentId, code)
   const { accountId, subscriptionId, invoiceId } = await noteFailedInvoice(tx, paymentId, at)
