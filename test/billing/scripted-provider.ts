@@ -93,7 +93,6 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
     name,
     guards: {
       keyWindowMs: 86_400_000,
-      lookup: 'immediate',
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
       anyCustomer: true,

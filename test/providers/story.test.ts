@@ -25,6 +25,12 @@ type Told = {
   /** A card whose bank wants its customer, where the provider knows such. */
   readonly asks?: string
   readonly disputes: boolean
+  /** Asked of the provider itself, all of a payment goes back. */
+  giveBack(payment: { reference: string; providerId: string }): {
+    path: string
+    headers: Record<string, string>
+    body: object
+  }
 }
 
 const stories: readonly Told[] = [
@@ -39,6 +45,11 @@ const stories: readonly Told[] = [
     path: '/api/billing/webhook',
     key: 'sk_test_any',
     disputes: true,
+    giveBack: ({ reference }) => ({
+      path: `/v1/charges/${reference}/refunds`,
+      headers: { authorization: 'Bearer sk_test_any', 'idempotency-key': 'by-hand' },
+      body: { reference: 'by-hand', amount: 9900 },
+    }),
   },
   {
     wire: stripeWire,
@@ -52,6 +63,11 @@ const stories: readonly Told[] = [
     key: 'sk_test_story',
     asks: 'pm_card_authenticationRequired',
     disputes: true,
+    giveBack: ({ reference }) => ({
+      path: '/__sandbox/refunds',
+      headers: { authorization: 'Bearer sk_test_story' },
+      body: { reference, amount: 9900 },
+    }),
   },
   {
     wire: tossWire,
@@ -64,6 +80,11 @@ const stories: readonly Told[] = [
     path: `/api/billing/hints/${hintSecret}`,
     key: 'test_sk_storyOfToss',
     disputes: false,
+    giveBack: ({ providerId }) => ({
+      path: `/v1/payments/${providerId}/cancel`,
+      headers: { authorization: `Basic ${btoa('test_sk_storyOfToss:')}` },
+      body: { cancelReason: 'by hand' },
+    }),
   },
   {
     wire: portoneWire,
@@ -78,6 +99,11 @@ const stories: readonly Told[] = [
     path: '/api/billing/webhook',
     key: 'story-of-portone-api-secret',
     disputes: true,
+    giveBack: ({ reference }) => ({
+      path: `/payments/${reference}/cancel`,
+      headers: { authorization: 'PortOne story-of-portone-api-secret' },
+      body: { reason: 'by hand' },
+    }),
   },
 ]
 
@@ -99,6 +125,38 @@ describe.each(stories)('with $wire.name', (told) => {
         repaired: [],
         differences: [],
       })
+    } finally {
+      await world.close()
+      await there.close()
+    }
+  })
+
+  test('what somebody has given back by hand is known to the refund that finds nothing left, and leaves no doubt', async () => {
+    const there = await openProviderWorld({ wire: told.wire })
+    const world = await openWorld({ environment: told.environment(there.sandbox.url, signing()) })
+    try {
+      await world.post('/api/billing/subscribe', {
+        account_id: 'hand',
+        plan_id: 'starter-monthly',
+        payment_method: { billing_key: 'bk_test_ok' },
+      })
+      const invoice = async () =>
+        (await world.get('/api/billing/invoices?account_id=hand')).body.data.invoices[0]
+      const { invoice_id } = await invoice()
+      const [payment] = await world.query<{ reference: string; providerId: string }>(
+        'select provider_reference as reference, provider_id as "providerId" from billing.payment',
+      )
+      const { path, headers, body } = told.giveBack(payment!)
+      const byHand = await fetch(there.sandbox.url + path, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+      expect([byHand.status, await byHand.text()]).toEqual([200, expect.anything()])
+
+      const { status, body: answer } = await world.post('/api/billing/refund', { invoice_id, amount: 100 })
+      expect([status, answer.error?.code]).toEqual([402, 'refund_declined'])
+      expect(await invoice()).toMatchObject({ status: 'refunded', amount_refunded: 9900 })
     } finally {
       await world.close()
       await there.close()

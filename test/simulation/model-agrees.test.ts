@@ -125,8 +125,8 @@ function openModel(seed: number, time: { at: number }): ModelProvider {
   })
 }
 
-function guardsOf({ guards: { keyWindowMs, lookup, namesRefunds } }: Provider) {
-  return { keyWindowMs, lookup, namesRefunds }
+function guardsOf({ guards: { keyWindowMs, namesRefunds } }: Provider) {
+  return { keyWindowMs, namesRefunds }
 }
 
 /** One charge of the walk, as both sides know it. */

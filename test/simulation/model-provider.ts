@@ -477,7 +477,6 @@ export function openModelProvider(setting: {
     name: 'model',
     guards: {
       keyWindowMs,
-      lookup: profile.lagging ? 'lagging' : 'immediate',
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
       anyCustomer: true,

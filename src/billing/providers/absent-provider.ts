@@ -19,7 +19,6 @@ export function absentProvider(name: string, onAsked: () => Promise<void>): Prov
     // Nothing is ever re-sent or given up by them: both need an answer first.
     guards: {
       keyWindowMs: 86_400_000,
-      lookup: 'lagging',
       namesRefunds: false,
       currencies: new Set(),
     },

@@ -27,7 +27,6 @@ function scripted(script: Script) {
     name: 'scripted',
     guards: {
       keyWindowMs: 1,
-      lookup: 'immediate',
       namesRefunds: true,
       currencies: 'all',
     },

@@ -47,8 +47,6 @@ export type ProviderProfile = Pick<Provider, 'name' | 'guards'>
 export type ProviderGuards = {
   /** How long the provider replays a known key instead of acting again. Counted in service time from the first send. */
   readonly keyWindowMs: number
-  /** Whether a payment can be found by our reference at once, so that "none" is worth believing. */
-  readonly lookup: 'immediate' | 'lagging'
   /** Whether a refund on its record carries our reference, so that one without it was made by somebody else. */
   readonly namesRefunds: boolean
   readonly currencies: ReadonlySet<string> | 'all'

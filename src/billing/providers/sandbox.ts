@@ -64,7 +64,6 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
     name: 'sandbox',
     guards: {
       keyWindowMs: 86_400_000,
-      lookup: 'immediate',
       namesRefunds: true,
       currencies: 'all',
       anyCustomer: true,

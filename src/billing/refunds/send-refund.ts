@@ -153,13 +153,14 @@ async function weighDecline(
 
 /**
  * Another remainder is left than we expected. Where the record names our refunds and this one is not among them, it was
- * refused. What we owe by ourselves is not given up so soon.
+ * refused: the payment's own record, read by the provider's id, is up to date also where a search lags. What we owe by
+ * ourselves is not given up so soon.
  */
 async function explain(app: BillingApp, refund: LeasedRefund): Promise<Found> {
   const found = await look(app, refund)
   if (found.kind !== 'none') return found
-  const { namesRefunds, lookup } = app.providers.named(refund.provider).guards
-  const isCertain = namesRefunds && lookup === 'immediate' && refund.origin === 'request'
+  const { namesRefunds } = app.providers.named(refund.provider).guards
+  const isCertain = namesRefunds && refund.origin === 'request'
   return isCertain ? { kind: 'overtaken', on: found.on } : { kind: 'unknown', answered: true }
 }
 

@@ -85,7 +85,6 @@ export function portoneProvider(options: PortoneProviderOptions): Provider {
     name: 'portone',
     guards: {
       keyWindowMs: 3 * 3_600_000,
-      lookup: 'immediate',
       namesRefunds: true,
       currencies: 'all',
     },

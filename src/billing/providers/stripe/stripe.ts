@@ -115,7 +115,6 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
     name: 'stripe',
     guards: {
       keyWindowMs: dayMs,
-      lookup: 'lagging',
       namesRefunds: true,
       currencies: stripeCurrencies,
     },

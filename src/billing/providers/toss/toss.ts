@@ -106,7 +106,6 @@ export function tossProvider(options: TossProviderOptions): Provider {
     name: 'toss',
     guards: {
       keyWindowMs: 15 * 86_400_000,
-      lookup: 'immediate',
       namesRefunds: true,
       currencies: new Set(['KRW']),
     },
