@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { chargeHeldInvoice } from '../../src/billing/collection/charge-held-invoice.ts'
+import { sendRefund } from '../../src/billing/refunds/send-refund.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -66,26 +67,32 @@ describe('the provider’s key is derived from the obligation’s place', () => 
     expect(await references()).toEqual([{ reference: `rl_${hash}` }])
   })
 
-  test('the n-th refund of a payment has its own, and every send of it says the same', async () => {
-    await world.subscribe('acct_1')
-    const [invoice] = await world.invoices('acct_1')
-    const asked: unknown[] = []
-    world.script.hooks.beforeRefund = async (request) => void asked.push(request)
-    const refund = (amount: number) => world.post('/refund', { invoice_id: invoice.invoice_id, amount })
-    world.script.nextRefunds({ kind: 'pending' }, { kind: 'lost_request' })
-    await refund(100)
-    expect((await refund(200)).status).toBe(202)
-    // The first one is done meanwhile, so that less is left than the second was sent with.
-    ;[...world.script.book.values()][0]!.refunds[0]!.status = 'succeeded'
-    await world.forgetLeases()
-    await world.runDue()
-    expect((await world.invoices('acct_1'))[0].amount_refunded).toBe(300)
-    expect(asked).toHaveLength(3)
-    expect(asked[2]).toEqual(asked[1])
-    const [first, second] = asked as { key: string }[]
-    expect(first!.key).toMatch(/^rl_[0-9a-f]{40}$/)
-    expect(second!.key).not.toBe(first!.key)
-  })
+  test.each([
+    ['is done', 'succeeded', 300],
+    ['comes back, so that more is left', 'failed', 200],
+  ] as const)(
+    'the n-th refund of a payment has its own, and every send of it says the same, also if the one before it %s',
+    async (_, became, gone) => {
+      await world.subscribe('acct_1')
+      const [invoice] = await world.invoices('acct_1')
+      const asked: unknown[] = []
+      world.script.hooks.beforeRefund = async (request) => void asked.push(request)
+      const refund = (amount: number) => world.post('/refund', { invoice_id: invoice.invoice_id, amount })
+      world.script.nextRefunds({ kind: 'pending' }, { kind: 'lost_request' })
+      const { data: before } = await refund(100)
+      expect((await refund(200)).status).toBe(202)
+      ;[...world.script.book.values()][0]!.refunds[0]!.status = became
+      expect(await sendRefund(world.app, before.refund_id)).toBe('settled')
+      await world.forgetLeases()
+      await world.runDue()
+      expect((await world.invoices('acct_1'))[0].amount_refunded).toBe(gone)
+      expect(asked).toHaveLength(3)
+      expect(asked[2]).toEqual(asked[1])
+      const [first, second] = asked as { key: string }[]
+      expect(first!.key).toMatch(/^rl_[0-9a-f]{40}$/)
+      expect(second!.key).not.toBe(first!.key)
+    },
+  )
 })
 
 describe('what may have been sent before is looked up before its first send', () => {

@@ -163,10 +163,11 @@ async function simulate(copy: string): Promise<Simulated> {
   }
 }
 
-/** Runs one of the tests instead. The test that fails is what gives the mistake away. */
+/** Runs one of the tests instead. The test that fails, or does not come to its end, is what gives the mistake away. */
 async function tell(copy: string, story: string): Promise<Simulated> {
   const vitest = join(copy, 'node_modules/vitest/vitest.mjs')
-  const { code, output } = await run(copy, [vitest, 'run', story, '--reporter=json'])
+  const patience = ['--testTimeout=300000', '--hookTimeout=300000', '--teardownTimeout=5000']
+  const { code, output } = await run(copy, [vitest, 'run', story, '--reporter=json', ...patience])
   const failed = [...output.matchAll(/"status":"failed","title":"([^"]*)"/g)]
   const violations = failed.map(([, title]) => ({ seed: 0, invariant: story, detail: title! }))
   return { passed: code === 0, violations, leaks: [], output }

@@ -575,7 +575,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'src/billing/sweeps/keep-busy.ts',
     from: 'stopping?.aborted === true || failures.length > 0',
     to: 'failures.length > 0',
-    story: 'src/billing/keep-busy.test.ts',
+    story: 'src/billing/sweeps/keep-busy.test.ts',
   },
   {
     name: 'a refund is given up because its process ends',

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { trackerBugs } from '../batch/tracker-bugs.ts'
 import { safetyBugs } from '../platform/safety-bugs.ts'
@@ -70,7 +70,9 @@ test('at least fifty mistakes are there to be planted, each of them once', () =>
 
 test.each([...plantedBugs, ...trackerBugs, ...safetyBugs])(
   'the place of "$name" is still there',
-  ({ file, from }) => {
-    expect(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8')).toContain(from)
+  ({ file, from, story }) => {
+    const at = (path: string) => new URL(`../../${path}`, import.meta.url)
+    expect(readFileSync(at(file), 'utf8')).toContain(from)
+    if (story !== undefined) expect(existsSync(at(story)), story).toBe(true)
   },
 )
