@@ -246,6 +246,7 @@ function openSettler(pool: pg.Pool, onError: (error: unknown) => void) {
       waiting = []
       await pool.query({
         name: 'sandbox-settle-deliveries',
+        // The planner does not see how long the lists are, and keeps its plan; `anyLength` says why.
         text: `update sandbox.delivery as d
                set status = v.status, due_at = clock_timestamp() + v.wait_ms * interval '1 ms'
                from unnest((select $1::text)::bigint[], (select $2::text)::text[], (select $3::text)::float8[])

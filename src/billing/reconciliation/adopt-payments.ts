@@ -58,7 +58,7 @@ export async function adoptPayments(
     if (found.length === 0) continue
     subscriptions++
     for (const placed of found) {
-      if (!(await adopt(app, subscription.subscriptionId, placed, rolesOf(placed, found)))) continue
+      if (!(await adopt(app, subscription.subscriptionId, placed, roleOf(placed, found)))) continue
       await settleFromProvider(app, placed.payment.reference)
       forgotten.delete(placed.payment.reference)
       onProgress(++adopted)
@@ -147,7 +147,7 @@ type Role = {
   readonly cameLater: boolean
 }
 
-function rolesOf({ k, n }: Placed, found: readonly Placed[]): Role {
+function roleOf({ k, n }: Placed, found: readonly Placed[]): Role {
   const after = found.filter((one) => one.k === k && one.n > n)
   return { isLast: after.length === 0, cameLater: after.some(({ payment }) => payment.status === 'paid') }
 }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { stat } from 'node:fs/promises'
+import { chown, mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { inventAccount, isInvented } from './own-account.ts'
 
@@ -21,6 +21,12 @@ export async function chooseAccount(dataDir: string, pgdata: string): Promise<Ac
 
 export function isRoot(): boolean {
   return process.getuid?.() === 0
+}
+
+/** A folder that the account alone may enter. */
+export async function makeFolderFor(account: Account, path: string): Promise<void> {
+  await mkdir(path, { mode: 0o700 })
+  if (isRoot()) await chown(path, account.uid, account.gid)
 }
 
 export async function ownerOf(path: string): Promise<Account | null> {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { chown, mkdir, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { chown, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { type Account, isRoot, runAs } from './account.ts'
+import { type Account, isRoot, makeFolderFor, runAs } from './account.ts'
 import type { Cluster } from './cluster.ts'
 import { copyTo, findMaker, hasAccount } from './own-account.ts'
 
@@ -98,11 +98,6 @@ function failure(stderr: string): string {
   const lines = stderr.trim().split('\n')
   const reason = lines.find((line) => /error|fatal|panic/i.test(line)) ?? lines.at(-1) ?? ''
   return `PostgreSQL could not make its database files (${reason.trim()}): remove the cause and start again, or set DATABASE_URL.`
-}
-
-async function makeFolderFor(account: Account, path: string): Promise<void> {
-  await mkdir(path, { mode: 0o700 })
-  if (isRoot()) await chown(path, account.uid, account.gid)
 }
 
 async function syncFolder(path: string): Promise<void> {

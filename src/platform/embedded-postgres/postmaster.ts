@@ -136,7 +136,7 @@ async function startPostmaster(
       cluster.pgdata,
       '-p',
       String(port),
-      ...postmasterSettings({ ...socketIn(socketFolder), ...settings }),
+      ...postmasterSettings({ ...(socketFolder !== null && socketIn(socketFolder)), ...settings }),
     ],
     { ...spawnOptionsFor(cluster.account), detached: true, stdio: ['ignore', log.fd, log.fd] },
   )
@@ -152,8 +152,8 @@ async function startPostmaster(
 }
 
 /** The setting is a list; quoted, a folder whose name has a comma is one of it. */
-function socketIn(folder: string | null): Record<string, string> {
-  return { unix_socket_directories: folder === null ? '' : `"${folder.replaceAll('"', '""')}"` }
+function socketIn(folder: string): Record<string, string> {
+  return { unix_socket_directories: `"${folder.replaceAll('"', '""')}"` }
 }
 
 /** Waits until the postmaster serves and takes our password. Null when it ended instead. */

@@ -1,5 +1,5 @@
-import { chown, mkdir, rm } from 'node:fs/promises'
-import { isRoot } from './account.ts'
+import { rm } from 'node:fs/promises'
+import { makeFolderFor } from './account.ts'
 import type { Cluster } from './cluster.ts'
 
 /** What systems take as the path of a socket, with room for the shortest of them (macOS). */
@@ -17,6 +17,5 @@ export function socketFolderOf(pgdata: string): string | null {
  */
 export async function makeSocketFolder({ account }: Cluster, folder: string): Promise<void> {
   await rm(folder, { recursive: true, force: true })
-  await mkdir(folder, { mode: 0o700 })
-  if (isRoot()) await chown(folder, account.uid, account.gid)
+  await makeFolderFor(account, folder)
 }
