@@ -216,3 +216,72 @@ test('a charge that takes long is answered 202 in time; repeats wait for it and 
   })
   expect(world.script.calls.charge).toBe(1)
 })
+
+const won = (minor: bigint) => ({ minor, currency: 'KRW' as const })
+
+/** A charge whose answer is lost; then somebody gives a part of it back by hand, the bank takes the rest, and nobody tells us. */
+async function meetsTroubleInDoubt(): Promise<string> {
+  world = await openBillingWorld()
+  world.script.hooks.afterCharge = async () => {
+    world.script.state.silent = true
+  }
+  world.script.nextCharges({ kind: 'lost_answer' })
+  expect((await world.subscribe('acct_1')).status).toBe(202)
+  world.script.hooks.afterCharge = async () => {}
+  world.script.state.silent = false
+  const [reference] = world.script.book.keys()
+  world.script.book.get(reference!)!.refunds.push({ reference: null, amount: won(400n), status: 'succeeded' })
+  world.script.dispute(reference!, 'lost', world.app.clock())
+  return reference!
+}
+
+async function expectAllOfIt() {
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, refunds: 400, disputes: 9500 })
+  expect(await world.invoices('acct_1')).toMatchObject([
+    { status: 'partially_refunded', amount_refunded: 400, payments: [{ dispute: { status: 'lost' } }] },
+  ])
+}
+
+test('a payment that a lookup takes out of doubt brings along what became of it meanwhile', async () => {
+  await meetsTroubleInDoubt()
+  await world.forgetLeases()
+  await world.runDue()
+  await expectAllOfIt()
+})
+
+test('so does one that a repeated send takes out of doubt, because its search lags', async () => {
+  const reference = await meetsTroubleInDoubt()
+  const { findPayment, charge } = world.script.provider
+  world.script.provider.findPayment = async (asked, providerId) =>
+    providerId === null ? { kind: 'none' } : findPayment(asked, providerId)
+  // A replay is the answer of then.
+  world.script.provider.charge = async (request) => {
+    const answer = await charge(request)
+    if (answer.kind !== 'done') return answer
+    return { kind: 'done', payment: { ...answer.payment, refunded: won(0n), refunds: [], dispute: null } }
+  }
+  await world.forgetLeases()
+  await world.runDue()
+  expect([...world.script.book.keys()]).toEqual([reference])
+  await expectAllOfIt()
+})
+
+test('a refund that a lookup takes out of doubt brings along what else went back meanwhile', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  const [invoice] = await world.invoices('acct_1')
+  world.script.hooks.beforeRefund = async () => {
+    world.script.state.silent = true
+  }
+  expect((await world.post('/refund', { invoice_id: invoice.invoice_id, amount: 400 })).status).toBe(202)
+  world.script.hooks.beforeRefund = async () => {}
+  world.script.state.silent = false
+  const record = world.script.book.get(invoice.payments[0].reference)!
+  const [sent] = await world.rows<{ name: string }>('select provider_reference as name from billing.refund')
+  record.refunds.push({ reference: sent!.name, amount: won(400n), status: 'succeeded' })
+  record.refunds.push({ reference: null, amount: won(4700n), status: 'succeeded' })
+  await world.forgetLeases()
+  await world.runDue()
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ amount_refunded: 5100 })
+  expect(await world.books()).toEqual({ provider: 4800, revenue: -9900, refunds: 5100 })
+})

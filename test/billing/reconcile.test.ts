@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { BookUnreadable, reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
+import { insertRefund } from '../../src/billing/refunds/refund-rows.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -57,6 +58,27 @@ describe('the provider’s book against ours', () => {
       status: 'partially_refunded',
       amount_refunded: 400,
     })
+    await expectPeace()
+  })
+
+  test('a refund of ours that is still to be sent does not hide what went back by hand', async () => {
+    await world.subscribe('acct')
+    const [invoice] = await world.invoices('acct')
+    const [{ payment_id: paymentId, reference }] = invoice.payments
+    const left = { paymentId, invoiceId: invoice.invoice_id, accountId: 'acct', reason: null, note: null }
+    // Its process died before it sent it.
+    await world.app.db
+      .transaction()
+      .execute((tx) =>
+        insertRefund(tx, world.app.clock(), { ...left, amount: won(1900n), origin: 'request' }, 0),
+      )
+    world.script.book
+      .get(reference)!
+      .refunds.push({ reference: null, amount: won(4700n), status: 'succeeded' })
+    const found = await reconcile()
+    expect(kinds(found.repaired)).toEqual([['refunded', reference]])
+    expect(found.differences).toEqual([])
+    expect((await world.invoices('acct'))[0]).toMatchObject({ amount_refunded: 6600 })
     await expectPeace()
   })
 

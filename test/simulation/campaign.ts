@@ -109,7 +109,7 @@ export async function openSeedWorker(serverUrl: string): Promise<Worker<number, 
   return {
     async work(seed) {
       const { history, ...report } = await runSeed(stage, seed)
-      return { ...report, ending: report.violations.length > 0 ? tailOf(history, 100) : '' }
+      return { ...report, ending: report.violations.length > 0 ? tailOf(history, 1_000) : '' }
     },
     close: stage.close,
   }

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,6 +36,8 @@ type Outcome = {
   readonly seconds: number
 }
 
+/** Far more than any of these tests takes in healthy code. */
+const storyLimitMs = 240_000
 const repository = fileURLToPath(new URL('../../', import.meta.url))
 const lists: Record<string, readonly PlantedBug[]> = {
   billing: plantedBugs,
@@ -166,21 +168,41 @@ async function simulate(copy: string): Promise<Simulated> {
 /** Runs one of the tests instead. The test that fails, or does not come to its end, is what gives the mistake away. */
 async function tell(copy: string, story: string): Promise<Simulated> {
   const vitest = join(copy, 'node_modules/vitest/vitest.mjs')
-  const patience = ['--testTimeout=300000', '--hookTimeout=300000', '--teardownTimeout=5000']
-  const { code, output } = await run(copy, [vitest, 'run', story, '--reporter=json', ...patience])
-  const failed = [...output.matchAll(/"status":"failed","title":"([^"]*)"/g)]
-  const violations = failed.map(([, title]) => ({ seed: 0, invariant: story, detail: title! }))
+  const patience = ['--testTimeout=200000', '--hookTimeout=200000', '--teardownTimeout=5000']
+  const args = [vitest, 'run', story, '--reporter=json', ...patience]
+  const { code, ended, output } = await run(copy, args, storyLimitMs)
+  const failed = [...output.matchAll(/"status":"failed","title":"([^"]*)"/g)].map(([, title]) => title!)
+  if (!ended) failed.push(`does not end within ${storyLimitMs / 1000} s`)
+  const violations = failed.map((detail) => ({ seed: 0, invariant: story, detail }))
   return { passed: code === 0, violations, leaks: [], output }
 }
 
-async function run(copy: string, args: readonly string[]): Promise<{ code: number | null; output: string }> {
+type Ran = { readonly code: number | null; readonly ended: boolean; readonly output: string }
+
+/**
+ * Beyond `limitMs` its processes are killed: code that never gives the event loop back stops the test's own time limit
+ * too. The one that began them lives on, because it ends the database.
+ */
+async function run(copy: string, args: readonly string[], limitMs?: number): Promise<Ran> {
   const child = spawn(process.execPath, args, { cwd: copy, stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
+  let ended = true
   const hear = (chunk: Buffer) => {
     output += chunk
   }
   child.stdout.on('data', hear)
   child.stderr.on('data', hear)
+  const stop = () => {
+    ended = false
+    for (const pid of workersOf(child.pid!)) process.kill(pid, 'SIGKILL')
+  }
+  const limit = limitMs === undefined ? undefined : setTimeout(stop, limitMs)
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve))
-  return { code, output }
+  clearTimeout(limit)
+  return { code, ended, output }
+}
+
+function workersOf(vitest: number): number[] {
+  const found = execFileSync('pgrep', ['-P', String(vitest), '-f', 'vitest'], { encoding: 'utf8' })
+  return found.trim().split('\n').map(Number)
 }

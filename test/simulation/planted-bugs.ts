@@ -1072,4 +1072,32 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: "cameLater: after.some(({ payment }) => payment.status === 'pending')",
     story: 'test/billing/restore.test.ts',
   },
+  {
+    name: 'a payment that a lookup takes out of doubt forgets its dispute',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'await settleTaken(app, attempt.paymentId, outcome, lookup.payment)',
+    to: 'if (settleTaken) await settle(app, attempt, outcome)',
+    story: 'test/billing/doubt.test.ts',
+  },
+  {
+    name: 'a repeated answer tells all that became of its payment',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: "const isThere = outcomeOfLookup(lookup, attempt).kind === 'paid'",
+    to: "const isThere = outcomeOfLookup(lookup, attempt).kind === 'awaiting'",
+    story: 'test/billing/doubt.test.ts',
+  },
+  {
+    name: 'a refund that a lookup takes out of doubt hides what went back by hand',
+    file: 'src/billing/refunds/send-refund.ts',
+    from: "found.kind === 'none' || found.kind === 'done' ?",
+    to: "found.kind === 'none' ?",
+    story: 'test/billing/doubt.test.ts',
+  },
+  {
+    name: 'reconciling looks away from what went back by hand while a refund of ours waits',
+    file: 'src/billing/reconciliation/reconcile-payments.ts',
+    from: "if (verdict === 'in_motion') await",
+    to: "if (verdict === 'not_ours') await",
+    story: 'test/billing/reconcile.test.ts',
+  },
 ]

@@ -16,9 +16,11 @@ import {
   sendingLeaseMs,
   type Waiting,
 } from '../payments/payment-rows.ts'
+import type { PaymentLookup } from '../providers/port.ts'
 import { keepBusy } from '../sweeps/keep-busy.ts'
 import { workIsolated } from '../sweeps/sweep-failures.ts'
 import { wakeUnsettled } from '../unsettled-rows.ts'
+import { settleTaken } from './settle-from-provider.ts'
 import { settlePayments } from './settle-payments.ts'
 
 const mostInHand = 32
@@ -81,7 +83,7 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
       !attempt.invoiceOpen || (attempt.awaitedUntil !== null && attempt.awaitedUntil <= app.clock())
     return outcome.kind === 'awaiting' && isOver
       ? endAwaited(app, attempt, outcome.providerId)
-      : settle(app, attempt, outcome)
+      : settleFound(app, attempt, lookup)
   }
 
   const doubt = {
@@ -117,8 +119,8 @@ async function endAwaited(app: BillingApp, attempt: Attempt, providerId: string)
   }
   if (kind !== 'paid') return settle(app, attempt, { kind: 'unknown' })
   const lookup = await provider.findPayment(attempt.reference, providerId)
-  const outcome = outcomeOfLookup(lookup, attempt)
-  await settle(app, attempt, outcome.kind === 'paid' ? outcome : { kind: 'unknown' })
+  if (outcomeOfLookup(lookup, attempt).kind !== 'paid') return settle(app, attempt, { kind: 'unknown' })
+  await settleFound(app, attempt, lookup)
 }
 
 /** Ends what a subscription's customer is still awaited for, because another payment method is about to pay instead. */
@@ -155,6 +157,7 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   if (!isUnproven(answer)) {
     const outcome = outcomeOfResend(answer, attempt)
     if (outcome.kind !== 'unknown') await noteAnswer(app, attempt)
+    if (outcome.kind === 'paid') return settleRepeated(app, attempt, outcome)
     // The lookup before it was answered.
     return settle(app, attempt, outcome.kind === 'unknown' ? { ...outcome, answered: true } : outcome)
   }
@@ -163,12 +166,30 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   const lookup = await app.providers
     .named(attempt.provider)
     .findPayment(attempt.reference, attempt.providerId)
-  if (lookup.kind !== 'none') return settle(app, attempt, outcomeOfLookup(lookup, attempt))
+  if (lookup.kind !== 'none') return settleFound(app, attempt, lookup)
   const { code } = answer
   const before = attempt.resendDeclines?.code === code ? attempt.resendDeclines : null
   const verdict = verdictOfResend(before, app.clock())
   if (verdict.kind === 'believe') return settle(app, attempt, { kind: 'failed', code })
   return wait(app, attempt, { lookupBy: verdict.lookupBy, resendDeclines: { ...verdict.declines, code } })
+}
+
+/** The answer may be the first one once more, so what has become of the money since is read by the provider's id. */
+async function settleRepeated(
+  app: BillingApp,
+  attempt: Attempt,
+  outcome: Extract<PaymentOutcome, { kind: 'paid' }>,
+): Promise<void> {
+  const { findPayment } = app.providers.named(attempt.provider)
+  const lookup = await findPayment(attempt.reference, outcome.providerId)
+  const isThere = outcomeOfLookup(lookup, attempt).kind === 'paid'
+  await (isThere ? settleFound(app, attempt, lookup) : settle(app, attempt, outcome))
+}
+
+async function settleFound(app: BillingApp, attempt: Attempt, lookup: PaymentLookup): Promise<void> {
+  const outcome = outcomeOfLookup(lookup, attempt)
+  if (outcome.kind !== 'paid' || lookup.kind !== 'found') return settle(app, attempt, outcome)
+  await settleTaken(app, attempt.paymentId, outcome, lookup.payment)
 }
 
 async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentOutcome): Promise<void> {

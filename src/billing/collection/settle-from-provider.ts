@@ -3,8 +3,7 @@ import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { closeInvoice, listOwed, setRefunded } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
-import { isAsAsked, outcomeOfPayment } from '../payments/payment.ts'
-import { leaseAttempts, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { isAsAsked, outcomeOfPayment, type PaymentOutcome } from '../payments/payment.ts'
 import { recordDispute } from '../payments/record-dispute.ts'
 import type { ProviderDispute, ProviderPayment } from '../providers/port.ts'
 import { recordRefundsElsewhere } from '../refunds/refund-elsewhere.ts'
@@ -13,10 +12,9 @@ import { listSentRefunds, type SettledRefund, undoRefund } from '../refunds/refu
 import { sendRefund } from '../refunds/send-refund.ts'
 import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
-import { lockSubscription, lockSubscriptionsOf } from '../subscriptions/subscription-rows.ts'
+import { lockSubscription } from '../subscriptions/subscription-rows.ts'
 import { endGivenUp } from './end-given-up.ts'
 import { settleDecided } from './settle-decided.ts'
-import { settlePayments } from './settle-payments.ts'
 import {
   findByReference,
   type KnownPayment,
@@ -44,34 +42,31 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   if (differs) await raiseContradiction(app.db, 'amount_differs', paymentId, app.clock())
   if (differs || lookup.kind !== 'found') return 'not_known'
   await clearContradictions(app.db, [paymentId])
-  await settleCharge(app, ours, lookup.payment)
-  const { status } = lookup.payment
-  return status !== 'paid' || (await settleAfterwards(app, paymentId, lookup.payment))
-    ? 'settled'
-    : 'in_motion'
+  const outcome = outcomeOfPayment(lookup.payment, ours)
+  if (outcome.kind === 'paid')
+    return (await settleTaken(app, paymentId, outcome, lookup.payment)) ? 'settled' : 'in_motion'
+  await settleNotTaken(app, ours, outcome)
+  return 'settled'
 }
 
-async function settleCharge(app: BillingApp, ours: KnownPayment, record: ProviderPayment): Promise<void> {
+async function settleNotTaken(app: BillingApp, ours: KnownPayment, outcome: PaymentOutcome): Promise<void> {
   const { paymentId } = ours
-  const outcome = outcomeOfPayment(record, ours)
   if (outcome.kind === 'awaiting' && ours.isFailed) return endGivenUp(app, ours, outcome.providerId)
-  if (outcome.kind !== 'paid' && outcome.kind !== 'failed') return
-
-  // A sender that is still at it records the same truth; the row lock makes either of them the first.
-  const [attempt] = await leaseAttempts(app.db, { paymentId }, sendingLeaseMs(app.terms))
-  if (attempt) {
-    await settlePayments(app, [{ attempt, outcome, fresh: false }])
-    return
-  }
+  if (outcome.kind !== 'failed') return
   await app.db.transaction().execute(async (tx) => {
     await settleDecided(tx, app.clock(), [{ paymentId, outcome }], app.terms.dunningDays)
   })
 }
 
-/** What happened to the money after it was taken. False: the record cannot be told apart from a refund of ours. */
-async function settleAfterwards(
+/**
+ * Records that the money was taken and what happened to it afterwards, together: whoever takes a payment out of doubt is
+ * the last to ask about it, and nobody may ever tell us the rest. A sender that is still at it records the same truth; the
+ * row lock makes either of them the first. False: the record cannot be told apart from a refund of ours.
+ */
+export async function settleTaken(
   app: BillingApp,
   paymentId: string,
+  outcome: Extract<PaymentOutcome, { kind: 'paid' }>,
   record: ProviderPayment,
 ): Promise<boolean> {
   for (const refundId of await listSentRefunds(app.db, paymentId)) await sendRefund(app, refundId)
@@ -80,8 +75,8 @@ async function settleAfterwards(
   const { dispute } = record
   const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
   return app.db.transaction().execute(async (tx) => {
-    // Whoever ends a subscription holds its lock first.
-    if (ends) await lockSubscriptionsOf(tx, [paymentId])
+    // It takes the subscription's lock first, as whoever ends one must.
+    await settleDecided(tx, now, [{ paymentId, outcome }], app.terms.dunningDays)
     const payment = await lockTakenPayment(tx, paymentId)
     const events: NewEvent[] = []
     const isNews = dispute !== null && disputeDiffers(payment.dispute, dispute)

@@ -196,8 +196,10 @@ async function repair(
 ): Promise<Difference | undefined> {
   const { reference, paymentId } = difference
   if (paymentId === null) return difference
-  await settleFromProvider(app, reference)
+  const verdict = await settleFromProvider(app, reference)
   for (const refundId of await listPendingRefunds(app.db, paymentId)) await sendRefund(app, refundId)
+  // Now that ours are through, what else went back can be told.
+  if (verdict === 'in_motion') await settleFromProvider(app, reference)
 
   const readOurs = async () => (await findOurs(app.db, provider.name, [reference])).get(reference)
   const lookup = await provider.findPayment(reference, (await readOurs())?.providerId)

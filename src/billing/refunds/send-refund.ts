@@ -65,7 +65,9 @@ export async function sendRefundInTurn(
 }
 
 type Found =
-  | Exclude<RefundOutcome, { kind: 'remaining_differs' | 'credentials_refused' | 'unknown' }>
+  | Exclude<RefundOutcome, { kind: 'done' | 'remaining_differs' | 'credentials_refused' | 'unknown' }>
+  /** `on`: the provider's record of the payment, where it was looked up. */
+  | { kind: 'done'; on?: ProviderPayment }
   /** `answered`: the provider was asked about it and answered, only not with what became of it. */
   | { kind: 'unknown'; answered?: true }
   /** Refused for certain, because money went back meanwhile that no refund of ours stands for. */
@@ -195,7 +197,7 @@ async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   )
   // A refund of the lost database has our number, so ours can never be taken; the next one has the next.
   if (found.kind === 'mismatch' && refund.maybeSentBefore) return { kind: 'declined' }
-  return found.kind === 'none' ? { ...found, on: lookup.payment } : found
+  return found.kind === 'none' || found.kind === 'done' ? { ...found, on: lookup.payment } : found
 }
 
 async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
@@ -207,7 +209,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
   const doubtful = refund.accepted ? 'accepted' : 'unknown'
   switch (outcome.kind) {
     case 'done':
-      await succeed(app, refund, now)
+      await succeed(app, refund, now, outcome.on)
       return 'settled'
     case 'declined':
       await fail(app, refundId, 'refund_declined', now)
@@ -271,13 +273,21 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
   }
 }
 
-/** Refund, invoice totals, payment, ledger and event change together. */
-async function succeed(app: BillingApp, { refundId, sentAt }: LeasedRefund, now: Date): Promise<void> {
+/** Refund, invoice totals, payment, ledger and event change together, and with them whatever else went back by then. */
+async function succeed(
+  app: BillingApp,
+  { refundId, sentAt }: LeasedRefund,
+  now: Date,
+  on: ProviderPayment | undefined,
+): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     const refund = await endRefund(tx, now, refundId, { status: 'succeeded' })
     if (!refund) return
     if (sentAt !== null) await clearContradictions(tx, [refundId])
-    await insertEvents(tx, now, [await bookRefund(tx, now, refund)])
+    const booked = await bookRefund(tx, now, refund)
+    const { currency } = refund.amount
+    const elsewhere = on && (await recordRefundsElsewhere(tx, now, { ...refund, currency }, on))
+    await insertEvents(tx, now, [booked, ...(elsewhere?.events ?? [])])
     if (refund.unmatched) await watchUnmatched(tx, now, refund.paymentId)
   })
 }

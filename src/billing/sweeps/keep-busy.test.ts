@@ -32,7 +32,7 @@ test('once it is to stop it claims nothing more, and what is in hand comes to it
     stopping: stopping.signal,
     claim: async (limit) => {
       claims++
-      return Array.from({ length: limit }, () => 0)
+      return claims > 5 ? 'over' : Array.from({ length: limit }, () => 0)
     },
     work: async () => {
       stopping.abort()
