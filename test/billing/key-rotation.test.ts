@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { openApp } from '../../src/app.ts'
+import { retireMethods } from '../../src/billing/payments/payment-method-rows.ts'
+import { findSealedBy } from '../../src/billing/reseal.ts'
 import { db } from '../../src/cli/db.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Http } from '../../src/platform/http/http.ts'
@@ -156,6 +158,42 @@ test('a vault key is changed step by step under processes of different age: no r
   const invoices = await world.query("select status from billing.invoice where period_start > '2026-04-01'")
   expect(invoices).toEqual(Array.from({ length: 3 }, () => ({ status: 'paid' })))
 })
+
+test('a payment method that is put aside just then is sealed anew where it has gone', async () => {
+  const first = await start(old)
+  const body = { account_id: 'acct', plan_id: 'pro-monthly', payment_method: { billing_key: 'bk_test_ok' } }
+  expect((await first.post('/subscribe', body, 'key')).status).toBe(201)
+  await first.stop()
+  const { db: rows } = world.app.billing
+  const [method] = await world.query<{ id: string }>('select id from billing.payment_method')
+  let commit = () => {}
+  const until = new Promise<void>((resolve) => {
+    commit = resolve
+  })
+  let isCopied = false
+  const retiring = rows.transaction().execute(async (tx) => {
+    await retireMethods(tx, [method!.id], new Date())
+    isCopied = true
+    await until
+  })
+  await vi.waitUntil(() => isCopied)
+  let isRotated = false
+  const rotating = rotate(fresh, old).then(() => {
+    isRotated = true
+  })
+  await vi.waitUntil(async () => isRotated || (await waitsForLock()), { timeout: 60_000 })
+  commit()
+  await Promise.all([retiring, rotating])
+  expect(await world.query('select 1 from billing.payment_method_to_delete')).toHaveLength(1)
+  expect(await findSealedBy(rows, [1])).toBeUndefined()
+})
+
+async function waitsForLock(): Promise<boolean> {
+  const waiting = await world.query(
+    `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  )
+  return waiting.length > 0
+}
 
 test('with a wrong or missing vault key nothing starts, and one sentence tells which setting and what to do', async () => {
   const wrong = `1:${newKey()}`

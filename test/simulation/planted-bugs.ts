@@ -1100,4 +1100,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: "if (verdict === 'not_ours') await",
     story: 'test/billing/reconcile.test.ts',
   },
+  {
+    name: 'a payment method is put aside without a lock while keys change',
+    file: 'src/billing/payments/payment-method-rows.ts',
+    from: 'order by id for no key update',
+    to: '',
+    story: 'test/billing/key-rotation.test.ts',
+  },
 ]

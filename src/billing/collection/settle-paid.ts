@@ -15,6 +15,12 @@ export type Paid = { readonly locked: LockedPayment; readonly providerId: string
 export async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Promise<void> {
   if (paid.length === 0) return
   const moves = paid.map(moveOf)
+  const replaced = moves.filter(({ newMethod }) => newMethod).map(({ locked }) => locked.ownMethodId)
+  await retireMethods(
+    tx,
+    replaced.filter((id) => id !== null),
+    now,
+  )
   await writePaid(tx, now, {
     taken: paid.map(({ locked: { paymentId }, providerId }) => ({ paymentId, providerId, unmatched: false })),
     invoiceIds: paid.map(({ locked }) => locked.invoiceId),
@@ -35,12 +41,6 @@ export async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date
         newMethodId: newMethod ? locked.methodId : null,
       })),
   })
-  const replaced = moves.filter(({ newMethod }) => newMethod).map(({ locked }) => locked.ownMethodId)
-  await retireMethods(
-    tx,
-    replaced.filter((id) => id !== null),
-    now,
-  )
   for (const { locked, newMethod } of moves)
     if (newMethod) await reviveRetries(tx, locked.subscriptionId, now)
 }

@@ -142,9 +142,9 @@ async function replaceMethod(
   methodId: string,
   now: Date,
 ): Promise<void> {
+  if (subscription.methodId !== null) await retireMethods(tx, [subscription.methodId], now)
   await setPaymentMethod(tx, subscription.subscriptionId, methodId)
   await keepMethod(tx, methodId)
-  if (subscription.methodId !== null) await retireMethods(tx, [subscription.methodId], now)
   await noteChange(tx, subscription, now)
 }
 

@@ -200,13 +200,17 @@ export async function eraseMethods(tx: BillingTx, accountId: string, now: Date):
     .execute()
 }
 
-/** Has the provider delete payment methods once this is committed. A one-time key is stored nowhere. */
+/**
+ * Has the provider delete payment methods once this is committed. A one-time key is stored nowhere. The lock keeps whoever
+ * seals everything anew from passing by between what is read here and what is written.
+ */
 async function deleteLater(tx: BillingTx, which: RawBuilder<unknown>, now: Date): Promise<void> {
   await sql`
     insert into billing.payment_method_to_delete
       (payment_method_id, account_id, provider, sealed, key_hash, created_at, next_try_at)
     select id, account_id, provider, sealed, key_hash, ${now}, clock_timestamp()
     from billing.payment_method where ${which} and exchanged and sealed is not null
+    order by id for no key update
     on conflict do nothing`.execute(tx)
 }
 
