@@ -1,11 +1,13 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { quickestFolder } from './test/quickest-folder.ts'
 import { SlowestFirst } from './test/slowest-first.ts'
 
 export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     globalSetup: ['test/postgres.ts'],
+    env: { TMPDIR: quickestFolder() },
     // A machine that lends its cores to others can be thirty times as slow; what hangs for ever is still found.
     testTimeout: 900_000,
     hookTimeout: 900_000,

@@ -1,7 +1,7 @@
-import { accessSync, constants, mkdtempSync, rmSync, statfsSync } from 'node:fs'
-import { freemem, tmpdir } from 'node:os'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { openEmbeddedPostgres } from '../src/platform/embedded-postgres/embedded-postgres.ts'
+import { quickestFolder } from './quickest-folder.ts'
 
 /** A PostgreSQL for one run. Nothing in it outlives the run, so nothing in it waits for the disk. */
 export async function openThrowawayServer(
@@ -20,23 +20,4 @@ export async function openThrowawayServer(
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
-}
-
-const memory = '/dev/shm'
-// Several times what the data of a whole run grows to.
-const roomBytes = 4 * 2 ** 30
-
-/**
- * Memory, where the system offers it as a folder with enough room: a database is hundreds of small files, and each test makes
- * one. On a disk that takes ten times as long.
- */
-function quickestFolder(): string {
-  try {
-    accessSync(memory, constants.W_OK)
-    const { bavail, bsize } = statfsSync(memory)
-    if (Math.min(bavail * bsize, freemem()) >= roomBytes) return memory
-  } catch {
-    // There is none, or it is not ours to write to.
-  }
-  return tmpdir()
 }
