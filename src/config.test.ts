@@ -1,7 +1,7 @@
-import { mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { ConfigError, loadConfig, readConfig } from './config.ts'
 import { newToken } from './platform/access/token.ts'
 
@@ -208,6 +208,7 @@ test('the newest vault key comes first, and one version cannot mean two keys', (
 
 test('a .env file fills in what the environment leaves open, and never holds a provider key', () => {
   const folder = mkdtempSync(join(tmpdir(), 'rankledger-env-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
   writeFileSync(join(folder, '.env'), 'PORT=9001\nTZ_DEFAULT="Asia/Seoul"\n')
   expect(loadConfig({ PORT: '9002' }, folder)).toMatchObject({ port: 9002, timeZone: 'Asia/Seoul' })
   for (const line of [

@@ -2,8 +2,8 @@ import { accessSync, constants, statfsSync } from 'node:fs'
 import { freemem, tmpdir } from 'node:os'
 
 const memory = '/dev/shm'
-// Several times what the data of a whole run grows to.
-const roomBytes = 4 * 2 ** 30
+// Four times what the data of a whole run grows to.
+const roomBytes = 2 * 2 ** 30
 
 /**
  * Where a run keeps what it throws away: in memory, where the system offers that as a folder with enough room. A database is

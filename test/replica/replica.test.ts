@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { doctor } from '../../src/cli/doctor.ts'
@@ -164,7 +165,7 @@ test('another process answers what it must not have missed', async () => {
   await servers.pause()
   const other = startService(['serve', '--no-worker', '--json'], {
     ...world.environment,
-    RANKLEDGER_DATA: `${world.environment['RANKLEDGER_DATA']}-other`,
+    RANKLEDGER_DATA: join(world.environment['RANKLEDGER_DATA']!, 'other'),
     PORT: '0',
   })
   try {
