@@ -89,9 +89,17 @@ function standardOutput(): Destination {
   }
 }
 
-/** Times in the log end in an offset like all others this service writes. */
+let writtenMs = Number.NaN
+let written = ''
+
+/** Times in the log end in an offset like all others this service writes. Many lines share their millisecond. */
 function timestamp(): string {
-  return `,"time":"${new Date().toISOString().slice(0, -1)}+00:00"`
+  const now = Date.now()
+  if (now !== writtenMs) {
+    writtenMs = now
+    written = `,"time":"${new Date(now).toISOString().slice(0, -1)}+00:00"`
+  }
+  return written
 }
 
 /** pino writes the names of fields as they are; admitted ones need no escapes. */

@@ -5,7 +5,7 @@ import { isSensitiveName } from './sensitive-names.ts'
  * by shape and shares no code with the masking of values, so that a mistake in one is not a mistake in both.
  */
 export function isPlainWord(text: string): boolean {
-  if (known.has(text) || ownId.test(text)) return true
+  if ((text.length === ownLength && ownId.test(text)) || known.has(text)) return true
   if (!looksPlain(text)) return false
   if (known.size >= maxKnown) known.clear()
   known.add(text)
@@ -33,6 +33,7 @@ const lettersOnly = /^[a-z_./*{}-]{0,80}$/
 
 // Our ids begin with the time, which keeps the first character at 1 or 2 until the year 2074. A card number that
 // was put behind a prefix does not have this length.
+const ownLength = 30
 const ownId = /^(?!gh)[a-z]{3}_[12][0-9a-hjkmnp-tv-z]{25}$/
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 

@@ -103,15 +103,16 @@ type Pattern = { readonly text: string; readonly anchor: number }
 
 /**
  * Finds many patterns in one pass. Each pattern is filed under one window of six of its bytes, chosen to be the
- * rarest, because keys of one provider all begin alike; the line's windows are hashed by rolling and looked up.
+ * rarest, because keys of one provider all begin alike; the line's windows are hashed by rolling and looked up. Most of them
+ * are nobody's, which two bits of one word tell; so small a filter stays close to the processor.
  */
 function createIndex() {
   const buckets = new Map<number, Pattern[]>()
-  let filter = new Uint8Array(1 << 14)
+  let filter = new Int32Array(1 << 11)
   let count = 0
 
   const mark = (hash: number) => {
-    filter[slot(hash, filter.length)] = 1
+    filter[wordOf(hash) & (filter.length - 1)]! |= bitsOf(hash)
   }
 
   const add = (spelling: string) => {
@@ -122,8 +123,8 @@ function createIndex() {
     if (bucket) bucket.push(pattern)
     else buckets.set(hash, [pattern])
     count++
-    if (count * 8 > filter.length) {
-      filter = new Uint8Array(filter.length * 4)
+    if (count > filter.length * 2) {
+      filter = new Int32Array(filter.length * 2)
       for (const known of buckets.keys()) mark(known)
     } else mark(hash)
   }
@@ -145,11 +146,16 @@ function createIndex() {
   const cover = (line: Uint8Array): Uint8Array => {
     if (count === 0 || line.length < shortestSecret) return line
     const hits: [number, number][] = []
+    const marks = filter
+    const lastWord = marks.length - 1
     let hash = 0
+    let leaving = 0
     for (let end = 0; end < line.length; end++) {
-      hash = (Math.imul(hash, base) + line[end]!) | 0
-      if (end >= shortestSecret) hash = (hash - Math.imul(line[end - shortestSecret]!, topWeight)) | 0
-      if (end < shortestSecret - 1 || filter[slot(hash, filter.length)] === 0) continue
+      hash = (Math.imul(hash, base) + line[end]! - leaving) | 0
+      if (end < shortestSecret - 1) continue
+      leaving = Math.imul(line[end - shortestSecret + 1]!, topWeight)
+      const bits = bitsOf(hash)
+      if ((marks[wordOf(hash) & lastWord]! & bits) !== bits) continue
       for (const { text, anchor } of buckets.get(hash) ?? []) {
         const start = end - shortestSecret + 1 - anchor
         if (matchesAt(line, start, text, anchor)) hits.push([Math.max(0, start), start + text.length])
@@ -167,8 +173,13 @@ const topWeight = Array.from({ length: shortestSecret }).reduce<number>(
   1,
 )
 
-function slot(hash: number, size: number): number {
-  return (hash ^ (hash >>> 15)) & (size - 1)
+function wordOf(hash: number): number {
+  return (hash ^ (hash >>> 15)) >>> 10
+}
+
+/** Two bits of the word; the hash has mixed them enough. */
+function bitsOf(hash: number): number {
+  return (1 << (hash & 31)) | (1 << ((hash >>> 5) & 31))
 }
 
 function* windowHashes(bytes: Uint8Array): Generator<number> {
