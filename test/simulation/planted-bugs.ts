@@ -553,8 +553,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the log covers no held secret',
     file: 'src/platform/log/log.ts',
-    from: 'write: on.guardBytes ? guarded :',
-    to: 'write: guarded.length > 9 ? guarded :',
+    from: 'const put = on.guardBytes ? guarded :',
+    to: 'const put = guarded.length > 9 ? guarded :',
   },
   {
     name: "a wave takes everybody's places at the provider",

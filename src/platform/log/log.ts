@@ -1,4 +1,4 @@
-import { type DestinationStream, type LevelWithSilent, pino } from 'pino'
+import { type LevelWithSilent, pino } from 'pino'
 import { admission } from './1-admit.ts'
 import { maskNamedResult, maskNames } from './2-mask-names.ts'
 import { maskText, maskValues } from './3-mask-values.ts'
@@ -45,28 +45,24 @@ export function createLog<E extends EventSpec>(
 
   const admit = admission({ ...platformEvents, ...events })
   const record = (event: string, fields: unknown): PlainRecord => {
-    const admitted = on.admit
-      ? admit(event, fields)
-      : escapeKeys({ event, ...(toPlain(fields) as PlainRecord) })
+    const admitted = on.admit ? admit(event, fields) : { event, ...(toPlain(fields) as PlainRecord) }
     const named = on.maskNames ? maskNames(admitted) : admitted
     return (on.maskValues ? maskValues(named) : named) as PlainRecord
   }
 
   const guarded = guardBytes(secrets, destination)
-  const sink: DestinationStream = {
-    write: on.guardBytes ? guarded : (line) => destination.write(Buffer.from(line)),
-  }
-  const writer = pino(
-    { level, base: null, timestamp, formatters: { level: (label) => ({ level: label }) } },
-    sink,
-  )
+  const put = on.guardBytes ? guarded : (line: string) => destination.write(Buffer.from(line))
+  const least = level === 'silent' ? Number.POSITIVE_INFINITY : pino.levels.values[level]!
 
-  const write = (method: 'debug' | 'info' | 'warn' | 'error') => (event: string, fields?: unknown) => {
-    if (!writer.isLevelEnabled(method)) return
-    try {
-      writer[method](record(event, fields))
-    } catch {
-      destination.write(withheldLine)
+  const write = (of: 'debug' | 'info' | 'warn' | 'error') => {
+    if (pino.levels.values[of]! < least) return () => {}
+    return (event: string, fields?: unknown) => {
+      try {
+        const line = JSON.stringify(record(event, fields))
+        put(`{"level":"${of}",${timeOfLine()},${line.slice(1)}\n`)
+      } catch {
+        destination.write(withheldLine)
+      }
     }
   }
   const sanitize = (text: string): Uint8Array => {
@@ -93,18 +89,11 @@ let writtenMs = Number.NaN
 let written = ''
 
 /** Times in the log end in an offset like all others this service writes. Many lines share their millisecond. */
-function timestamp(): string {
+function timeOfLine(): string {
   const now = Date.now()
   if (now !== writtenMs) {
     writtenMs = now
-    written = `,"time":"${new Date(now).toISOString().slice(0, -1)}+00:00"`
+    written = `"time":"${new Date(now).toISOString().slice(0, -1)}+00:00"`
   }
   return written
-}
-
-/** pino writes the names of fields as they are; admitted ones need no escapes. */
-function escapeKeys(record: PlainRecord): PlainRecord {
-  return Object.fromEntries(
-    Object.entries(record).map(([key, value]) => [JSON.stringify(key).slice(1, -1), value]),
-  )
 }
