@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
@@ -172,4 +172,42 @@ test('a dispute that was won before we heard of it, and one lost long ago, end n
   await bankSays('lost', 9)
   await settleFromProvider(app, reference)
   expect(await world.subscription(subscription_id)).toMatchObject({ status: 'active' })
+})
+
+/** One lookup is slow on its way back; meanwhile this happens, and another has told us of it. */
+async function isOvertaken(happens: () => void): Promise<void> {
+  const { findPayment } = world.script.provider
+  let arrive = () => {}
+  let isRead = false
+  world.script.provider.findPayment = async (asked, providerId) => {
+    const answer = await findPayment(asked, providerId)
+    world.script.provider.findPayment = findPayment
+    isRead = true
+    await new Promise<void>((resolve) => {
+      arrive = resolve
+    })
+    return answer
+  }
+  const slow = settleFromProvider(world.app, reference)
+  await vi.waitUntil(() => isRead)
+  happens()
+  expect(await settleFromProvider(world.app, reference)).toBe('settled')
+  arrive()
+  expect(await slow).toBe('in_motion')
+}
+
+test('an answer from before a refund failed does not count it once more', async () => {
+  await refund(900)
+  await isOvertaken(() => {
+    world.script.book.get(reference)!.refunds[0]!.status = 'failed'
+  })
+  expect(await invoice()).toMatchObject({ status: 'paid', amount_refunded: 0 })
+  expect(await world.books()).toEqual({ provider: 9900, revenue: -9900, refunds: 0 })
+})
+
+test('an answer from before a dispute was decided does not open it again', async () => {
+  world.script.dispute(reference, 'open', at(6))
+  await isOvertaken(() => world.script.dispute(reference, 'won', at(9)))
+  expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'won' } })
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_won'])
 })

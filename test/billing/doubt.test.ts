@@ -1,5 +1,6 @@
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
+import { sendRefund } from '../../src/billing/refunds/send-refund.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -284,4 +285,44 @@ test('a refund that a lookup takes out of doubt brings along what else went back
   await world.runDue()
   expect((await world.invoices('acct_1'))[0]).toMatchObject({ amount_refunded: 5100 })
   expect(await world.books()).toEqual({ provider: 4800, revenue: -9900, refunds: 5100 })
+})
+
+test('a refund that is taken out of doubt by an answer from before another one failed does not count that one once more', async () => {
+  world = await openBillingWorld()
+  await world.subscribe('acct_1')
+  const [invoice] = await world.invoices('acct_1')
+  const refund = (amount: number) => world.post('/refund', { invoice_id: invoice.invoice_id, amount })
+  expect((await refund(900)).status).toBe(200)
+  const { provider, state, book } = world.script
+  const { refund: give, findPayment } = provider
+  provider.refund = async (request) => {
+    await give(request)
+    state.silent = true
+    return { kind: 'unknown' }
+  }
+  const { data } = await refund(400)
+  provider.refund = give
+  state.silent = false
+
+  let arrive = () => {}
+  let isRead = false
+  provider.findPayment = async (asked, providerId) => {
+    const answer = await findPayment(asked, providerId)
+    provider.findPayment = findPayment
+    isRead = true
+    await new Promise<void>((resolve) => {
+      arrive = resolve
+    })
+    return answer
+  }
+  await world.forgetLeases()
+  const resolving = sendRefund(world.app, data.refund_id)
+  await vi.waitUntil(() => isRead)
+  const { reference } = invoice.payments[0]
+  book.get(reference)!.refunds[0]!.status = 'failed'
+  await settleFromProvider(world.app, reference)
+  arrive()
+  expect(await resolving).toBe('settled')
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({ amount_refunded: 400 })
+  expect(await world.books()).toEqual({ provider: 9500, revenue: -9900, refunds: 400 })
 })

@@ -1,4 +1,4 @@
-import { refundElsewhere, refundParts, refundRefund, refundWebhook } from './pairs/refunds.ts'
+import { refundBounces, refundElsewhere, refundParts, refundRefund, refundWebhook } from './pairs/refunds.ts'
 import { provePairs } from './prove-pairs.ts'
 
-provePairs([refundElsewhere, refundParts, refundRefund, refundWebhook])
+provePairs([refundBounces, refundElsewhere, refundParts, refundRefund, refundWebhook])

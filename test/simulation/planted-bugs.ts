@@ -1075,7 +1075,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a payment that a lookup takes out of doubt forgets its dispute',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: 'await settleTaken(app, attempt.paymentId, outcome, lookup.payment)',
+    from: 'await settleTaken(app, { ...attempt, knew: { refunded: 0n, dispute: null } }, outcome, lookup.payment)',
     to: 'if (settleTaken) await settle(app, attempt, outcome)',
     story: 'test/billing/doubt.test.ts',
   },
@@ -1106,5 +1106,19 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: 'order by id for no key update',
     to: '',
     story: 'test/billing/key-rotation.test.ts',
+  },
+  {
+    name: 'an answer that was overtaken by a later one is believed',
+    file: 'src/billing/collection/settle-from-provider.ts',
+    from: 'if (payment.refunded < knew.refunded || payment.dispute.status !== knew.dispute) return false',
+    to: 'if (payment.refunded < 0n && payment.dispute.status !== knew.dispute) return false',
+    story: 'test/billing/disputes.test.ts',
+  },
+  {
+    name: 'a refund believes a total from before another one failed',
+    file: 'src/billing/refunds/send-refund.ts',
+    from: 'const isOvertaken = refund.refunded - amount.minor < settled',
+    to: 'const isOvertaken = refund.refunded - amount.minor < settled - settled',
+    story: 'test/billing/doubt.test.ts',
   },
 ]

@@ -189,7 +189,7 @@ async function settleRepeated(
 async function settleFound(app: BillingApp, attempt: Attempt, lookup: PaymentLookup): Promise<void> {
   const outcome = outcomeOfLookup(lookup, attempt)
   if (outcome.kind !== 'paid' || lookup.kind !== 'found') return settle(app, attempt, outcome)
-  await settleTaken(app, attempt.paymentId, outcome, lookup.payment)
+  await settleTaken(app, { ...attempt, knew: { refunded: 0n, dispute: null } }, outcome, lookup.payment)
 }
 
 async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentOutcome): Promise<void> {

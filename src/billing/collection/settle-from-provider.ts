@@ -44,7 +44,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   await clearContradictions(app.db, [paymentId])
   const outcome = outcomeOfPayment(lookup.payment, ours)
   if (outcome.kind === 'paid')
-    return (await settleTaken(app, paymentId, outcome, lookup.payment)) ? 'settled' : 'in_motion'
+    return (await settleTaken(app, ours, outcome, lookup.payment)) ? 'settled' : 'in_motion'
   await settleNotTaken(app, ours, outcome)
   return 'settled'
 }
@@ -61,11 +61,12 @@ async function settleNotTaken(app: BillingApp, ours: KnownPayment, outcome: Paym
 /**
  * Records that the money was taken and what happened to it afterwards, together: whoever takes a payment out of doubt is
  * the last to ask about it, and nobody may ever tell us the rest. A sender that is still at it records the same truth; the
- * row lock makes either of them the first. False: the record cannot be told apart from a refund of ours.
+ * row lock makes either of them the first. False: the record cannot be told apart from a refund of ours, or may be older
+ * than what we know by now.
  */
 export async function settleTaken(
   app: BillingApp,
-  paymentId: string,
+  { paymentId, knew }: Pick<KnownPayment, 'paymentId' | 'knew'>,
   outcome: Extract<PaymentOutcome, { kind: 'paid' }>,
   record: ProviderPayment,
 ): Promise<boolean> {
@@ -78,6 +79,8 @@ export async function settleTaken(
     // It takes the subscription's lock first, as whoever ends one must.
     await settleDecided(tx, now, [{ paymentId, outcome }], app.terms.dunningDays)
     const payment = await lockTakenPayment(tx, paymentId)
+    // Somebody else asked later, and heard of a refund that failed or a dispute that moved on.
+    if (payment.refunded < knew.refunded || payment.dispute.status !== knew.dispute) return false
     const events: NewEvent[] = []
     const isNews = dispute !== null && disputeDiffers(payment.dispute, dispute)
     if (isNews) events.push(...(await recordDispute(tx, now, payment.dispute, dispute)))

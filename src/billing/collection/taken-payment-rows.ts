@@ -10,13 +10,20 @@ export type KnownPayment = {
   readonly amount: Money
   /** We have given it up, or the provider declined it. */
   readonly isFailed: boolean
+  readonly knew: KnownBefore
+}
+
+/** What we knew of a payment before the provider was asked about it: whatever changed since may be newer than the answer. */
+export type KnownBefore = {
+  readonly refunded: bigint
+  readonly dispute: KnownDispute['status']
 }
 
 /** The payment that a provider knows by this reference of ours. */
 export async function findByReference(db: BillingDb, reference: string): Promise<KnownPayment | undefined> {
   const found = await db
     .selectFrom('billing.payment')
-    .select(['id', 'provider', 'provider_id', 'amount', 'currency', 'status'])
+    .select(['id', 'provider', 'provider_id', 'amount', 'currency', 'status', 'refunded', 'dispute_status'])
     .where('provider_reference', '=', reference)
     .executeTakeFirst()
   return (
@@ -27,6 +34,7 @@ export async function findByReference(db: BillingDb, reference: string): Promise
       reference,
       amount: { minor: found.amount, currency: found.currency },
       isFailed: found.status === 'failed',
+      knew: { refunded: found.refunded, dispute: found.dispute_status },
     }
   )
 }

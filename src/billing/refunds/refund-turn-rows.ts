@@ -18,6 +18,8 @@ export type LeasedRefund = {
   readonly payment: { readonly reference: string; readonly providerId: string; readonly amount: Money }
   /** What has gone back of the payment without this one. */
   readonly refunded: bigint
+  /** The part of it that is certain. */
+  readonly settled: bigint
   /** What was left of the payment when this one was first sent. */
   readonly remaining: Money
   readonly askedAt: Date
@@ -46,7 +48,7 @@ export async function takeTurn(tx: BillingTx, refundId: string, now: Date, lease
       exists (select from billing.invoice i, billing.installation n
         where i.id = r.invoice_id and i.issued_at <= n.lookup_first_before) as maybe_sent_before,
       coalesce(r.sending_until > statement_timestamp(), false) as leased,
-      p.provider_reference as payment_reference, p.provider, p.provider_id, p.captured,
+      p.provider_reference as payment_reference, p.provider, p.provider_id, p.captured, p.refunded as settled,
       -- What the provider is still working on is as good as gone.
       p.refunded + coalesce((select sum(o.amount) from billing.refund o
         where o.payment_id = r.payment_id and o.id <> r.id and o.step = 'accepted'), 0)::bigint as refunded,
@@ -99,6 +101,7 @@ type TurnRow = {
   provider: string
   provider_id: string | null
   captured: bigint
+  settled: bigint
   refunded: bigint
   other_step: string | null
 }
@@ -118,6 +121,7 @@ function toLeased(row: TurnRow): LeasedRefund {
       amount: { minor: row.captured, currency: row.currency },
     },
     refunded: row.refunded,
+    settled: row.settled,
     remaining: { minor: isQueued ? row.captured - row.refunded : row.remaining!, currency: row.currency },
     askedAt: row.created_at,
     maybeSentBefore: row.maybe_sent_before,

@@ -212,22 +212,22 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await succeed(app, refund, now, outcome.on)
       return 'settled'
     case 'declined':
-      await fail(app, refundId, 'refund_declined', now)
+      await fail(app, refund, 'refund_declined', now)
       return 'settled'
     case 'disputed':
-      await fail(app, refundId, 'payment_disputed', now)
+      await fail(app, refund, 'payment_disputed', now)
       return 'settled'
     case 'overtaken':
-      await fail(app, refundId, 'refund_declined', now, outcome.on)
+      await fail(app, refund, 'refund_declined', now, outcome.on)
       return 'settled'
     case 'never_arrived':
-      await fail(app, refundId, 'never_arrived', now, outcome.on)
+      await fail(app, refund, 'never_arrived', now, outcome.on)
       return 'settled'
     case 'not_sent':
       // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line, and so does
       // what this process only did not get to before its end.
       if (refund.origin === 'request' && !app.stopping?.aborted) {
-        await fail(app, refundId, 'provider_unavailable', now)
+        await fail(app, refund, 'provider_unavailable', now)
         return 'settled'
       }
       await requeueRefund(app.db, refundId, nextLookupAfterMs)
@@ -276,7 +276,7 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
 /** Refund, invoice totals, payment, ledger and event change together, and with them whatever else went back by then. */
 async function succeed(
   app: BillingApp,
-  { refundId, sentAt }: LeasedRefund,
+  { refundId, sentAt, amount, settled }: LeasedRefund,
   now: Date,
   on: ProviderPayment | undefined,
 ): Promise<void> {
@@ -285,16 +285,19 @@ async function succeed(
     if (!refund) return
     if (sentAt !== null) await clearContradictions(tx, [refundId])
     const booked = await bookRefund(tx, now, refund)
-    const { currency } = refund.amount
-    const elsewhere = on && (await recordRefundsElsewhere(tx, now, { ...refund, currency }, on))
-    await insertEvents(tx, now, [booked, ...(elsewhere?.events ?? [])])
+    const isOvertaken = refund.refunded - amount.minor < settled
+    const elsewhere =
+      on &&
+      !isOvertaken &&
+      (await recordRefundsElsewhere(tx, now, { ...refund, currency: amount.currency }, on))
+    await insertEvents(tx, now, [booked, ...(elsewhere ? elsewhere.events : [])])
     if (refund.unmatched) await watchUnmatched(tx, now, refund.paymentId)
   })
 }
 
 async function fail(
   app: BillingApp,
-  refundId: string,
+  { refundId, settled }: LeasedRefund,
   code: RefundFailure,
   now: Date,
   on?: ProviderPayment,
@@ -304,7 +307,7 @@ async function fail(
     if (!refund) return
     await clearContradictions(tx, [refundId])
     const newDispute = code === 'payment_disputed' && (await markDisputed(tx, refund.paymentId, now))
-    const gone = on === undefined ? [] : await recordGone(tx, now, refund, on)
+    const gone = on === undefined ? [] : await recordGone(tx, now, refund, on, settled)
     await insertEvents(tx, now, [
       refundEvent('refund.failed', refund, code),
       ...(newDispute ? [refundEvent('payment.disputed', refund)] : []),
@@ -315,17 +318,22 @@ async function fail(
 }
 
 /**
- * What went back of the payment without any refund of ours is recorded. Nobody asks again for money that was taken for
- * nothing, so the rest of that is sent anew, now that a new key may exist.
+ * What went back of the payment without any refund of ours is recorded, unless another one failed since the provider was
+ * asked. Nobody asks again for money that was taken for nothing, so the rest of that is sent anew, now that a new key may
+ * exist.
  */
 async function recordGone(
   tx: BillingTx,
   now: Date,
   refund: SettledRefund,
   on: ProviderPayment,
+  settled: bigint,
 ): Promise<NewEvent[]> {
   const { currency, minor } = refund.amount
-  const { refunded, events } = await recordRefundsElsewhere(tx, now, { ...refund, currency }, on)
+  const isOvertaken = refund.refunded < settled
+  const { refunded, events } = isOvertaken
+    ? { refunded: refund.refunded, events: [] }
+    : await recordRefundsElsewhere(tx, now, { ...refund, currency }, on)
   const left = { minor: minor - (refunded - refund.refunded), currency }
   if (refund.unmatched && left.minor > 0n)
     await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'unmatched' }, 0)

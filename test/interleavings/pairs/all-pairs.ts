@@ -3,7 +3,7 @@ import { confirmCard, confirmRetry } from './authentication.ts'
 import { eraseCard, eraseSettle, eraseSubscribe } from './erasures.ts'
 import { resealContact } from './keys.ts'
 import { lateSweep, limiterFirst, limiterLimiter } from './machinery.ts'
-import { refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
+import { refundBounces, refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
 import { renewCancel, renewCard, renewRenew, retryCard } from './renewals.ts'
 import { keyRefund, keySubscribe, subscribeSubscribe, trialSubscribe, trialTrial } from './trials-and-keys.ts'
 import { webhookApi, webhookCancel, webhookWebhook } from './webhooks.ts'
@@ -19,6 +19,7 @@ export const allPairs: readonly Pair[] = [
   refundParts,
   refundWebhook,
   refundElsewhere,
+  refundBounces,
   trialTrial,
   trialSubscribe,
   subscribeSubscribe,

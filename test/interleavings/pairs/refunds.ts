@@ -1,3 +1,4 @@
+import { settleFromProvider } from '../../../src/billing/collection/settle-from-provider.ts'
 import { sendingLeaseMs } from '../../../src/billing/payments/payment-rows.ts'
 import { requestRefund } from '../../../src/billing/refunds/request-refund.ts'
 import { type Sent, sendRefund } from '../../../src/billing/refunds/send-refund.ts'
@@ -7,7 +8,11 @@ import type { Actor } from '../stage.ts'
 import type { Step } from '../stepper.ts'
 
 /** What the refund route does; one that finds another on its way is sent by the sweep. */
-async function refund({ app }: Actor, invoiceId: string, amount: number | undefined): Promise<Sent> {
+async function refund(
+  { app }: Pick<Actor, 'app'>,
+  invoiceId: string,
+  amount: number | undefined,
+): Promise<Sent> {
   const asked = { invoiceId, amount, reason: null, note: null, actor: 'test', mayTouch: () => true }
   const leaseMs = sendingLeaseMs(app.terms)
   const refundId = await app.db.transaction().execute((tx) => requestRefund(tx, app.clock(), asked, leaseMs))
@@ -120,6 +125,32 @@ export const refundElsewhere: Pair = {
           ...unless(facts.refunds.length === 2, `${facts.refunds.length} refunds`),
         ]
       },
+    }
+  },
+}
+
+export const refundBounces: Pair = {
+  name: 'refund-bounces',
+  fact: 'a refund that bounces between two lookups has not gone back, whichever of them comes home first',
+  isVariant: true,
+  async open(stage) {
+    const accountId = stage.newAccount()
+    const { invoiceId, reference } = await stage.subscribe(accountId)
+    await refund(stage, invoiceId, 900)
+    const [sent] = stage.script.book.get(reference)!.refunds
+    return {
+      accountId,
+      A: ({ app }) => settleFromProvider(app, reference),
+      B: async ({ app }) => {
+        // A call of its own, so that it bounces at some point of A's way.
+        await app.providers.named(stage.script.provider.name).findPayment(reference, null)
+        sent!.status = 'failed'
+        return settleFromProvider(app, reference)
+      },
+      check: (_, facts) => [
+        ...unless(facts.refunds.length === 1, `${facts.refunds.length} refunds`),
+        ...unless(facts.payments[0]!.refunded === 0, `${facts.payments[0]!.refunded} went back`),
+      ],
     }
   },
 }
