@@ -1,5 +1,5 @@
 import { accessSync, constants, statfsSync } from 'node:fs'
-import { freemem, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 
 const memory = '/dev/shm'
 // Four times what the data of a whole run grows to.
@@ -14,7 +14,7 @@ export function quickestFolder(): string {
   try {
     accessSync(memory, constants.W_OK)
     const { bavail, bsize } = statfsSync(memory)
-    if (Math.min(bavail * bsize, freemem()) >= roomBytes) return memory
+    if (Math.min(bavail * bsize, process.availableMemory()) >= roomBytes) return memory
   } catch {
     // There is none, or it is not ours to write to.
   }
