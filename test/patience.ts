@@ -14,3 +14,11 @@ export const patience = {
 export function openPatientPool(url: string, max: number, name: string): pg.Pool {
   return openPool({ url, max, name, connectTimeoutMs: 60_000, queryTimeoutMs: 600_000, onError() {} })
 }
+
+/** How many sessions of this database wait for a lock just now. */
+export async function countLockWaits(pool: pg.Pool): Promise<number> {
+  const { rowCount } = await pool.query(
+    `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+  )
+  return rowCount ?? 0
+}

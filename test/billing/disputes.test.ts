@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
@@ -176,20 +176,9 @@ test('a dispute that was won before we heard of it, and one lost long ago, end n
 
 /** One lookup is slow on its way back; meanwhile this happens, and another has told us of it. */
 async function isOvertaken(happens: () => void): Promise<void> {
-  const { findPayment } = world.script.provider
-  let arrive = () => {}
-  let isRead = false
-  world.script.provider.findPayment = async (asked, providerId) => {
-    const answer = await findPayment(asked, providerId)
-    world.script.provider.findPayment = findPayment
-    isRead = true
-    await new Promise<void>((resolve) => {
-      arrive = resolve
-    })
-    return answer
-  }
+  const { read, arrive } = world.script.slowNextLookup()
   const slow = settleFromProvider(world.app, reference)
-  await vi.waitUntil(() => isRead)
+  await read
   happens()
   expect(await settleFromProvider(world.app, reference)).toBe('settled')
   arrive()

@@ -1,4 +1,4 @@
-import { afterEach, expect, test, vi } from 'vitest'
+import { afterEach, expect, test } from 'vitest'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { sendRefund } from '../../src/billing/refunds/send-refund.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
@@ -294,7 +294,7 @@ test('a refund that is taken out of doubt by an answer from before another one f
   const refund = (amount: number) => world.post('/refund', { invoice_id: invoice.invoice_id, amount })
   expect((await refund(900)).status).toBe(200)
   const { provider, state, book } = world.script
-  const { refund: give, findPayment } = provider
+  const { refund: give } = provider
   provider.refund = async (request) => {
     await give(request)
     state.silent = true
@@ -304,20 +304,10 @@ test('a refund that is taken out of doubt by an answer from before another one f
   provider.refund = give
   state.silent = false
 
-  let arrive = () => {}
-  let isRead = false
-  provider.findPayment = async (asked, providerId) => {
-    const answer = await findPayment(asked, providerId)
-    provider.findPayment = findPayment
-    isRead = true
-    await new Promise<void>((resolve) => {
-      arrive = resolve
-    })
-    return answer
-  }
+  const { read, arrive } = world.script.slowNextLookup()
   await world.forgetLeases()
   const resolving = sendRefund(world.app, data.refund_id)
-  await vi.waitUntil(() => isRead)
+  await read
   const { reference } = invoice.payments[0]
   book.get(reference)!.refunds[0]!.status = 'failed'
   await settleFromProvider(world.app, reference)

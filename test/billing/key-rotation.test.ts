@@ -8,6 +8,7 @@ import { readConfig } from '../../src/config.ts'
 import type { Http } from '../../src/platform/http/http.ts'
 import { openReadiness } from '../../src/platform/http/readiness.ts'
 import { buildServer } from '../../src/server.ts'
+import { countLockWaits } from '../patience.ts'
 import { startService } from '../processes/service-process.ts'
 import { openWorld, type World } from '../world.ts'
 import { runCommand } from './run-command.ts'
@@ -181,19 +182,12 @@ test('a payment method that is put aside just then is sealed anew where it has g
   const rotating = rotate(fresh, old).then(() => {
     isRotated = true
   })
-  await vi.waitUntil(async () => isRotated || (await waitsForLock()), { timeout: 60_000 })
+  await vi.waitUntil(async () => isRotated || (await countLockWaits(world.app.pool)) > 0, { timeout: 60_000 })
   commit()
   await Promise.all([retiring, rotating])
   expect(await world.query('select 1 from billing.payment_method_to_delete')).toHaveLength(1)
   expect(await findSealedBy(rows, [1])).toBeUndefined()
 })
-
-async function waitsForLock(): Promise<boolean> {
-  const waiting = await world.query(
-    `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-  )
-  return waiting.length > 0
-}
 
 test('with a wrong or missing vault key nothing starts, and one sentence tells which setting and what to do', async () => {
   const wrong = `1:${newKey()}`

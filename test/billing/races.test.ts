@@ -1,5 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
 import { listSweepFailures } from '../../src/billing/sweeps/sweep-failure-rows.ts'
+import { countLockWaits } from '../patience.ts'
 import { size } from '../size.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
@@ -221,11 +222,7 @@ test('an answer waits until it is kept', async () => {
       isAnswered = true
     })
   try {
-    const waiting = () =>
-      world.app.pool.query(
-        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-      )
-    await expect.poll(async () => (await waiting()).rowCount).toBe(1)
+    await expect.poll(() => countLockWaits(world.app.pool)).toBe(1)
     await new Promise((resolve) => setTimeout(resolve, 200))
     expect(isAnswered).toBe(false)
   } finally {

@@ -236,6 +236,24 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
     /** What was scripted for charges and did not come yet will not come. */
     forgetPlays: () => void charges.splice(0),
     nextRefunds: (...plays: RefundPlay[]) => void refundPlays.push(...plays),
+    /** The next lookup reads the book at once, and its answer takes until `arrive` to come back. */
+    slowNextLookup(): { readonly read: Promise<void>; arrive(): void } {
+      const { findPayment } = provider
+      let arrive = () => {}
+      const arrival = new Promise<void>((resolve) => {
+        arrive = resolve
+      })
+      const read = new Promise<void>((resolve) => {
+        provider.findPayment = async (reference, providerId) => {
+          provider.findPayment = findPayment
+          const answer = await findPayment(reference, providerId)
+          resolve()
+          await arrival
+          return answer
+        }
+      })
+      return { read, arrive }
+    },
     /** A card that is declined from now on; without a code it pays again. */
     declineCard(billingKey: string, code: DeclineCode | null) {
       if (code === null) declines.delete(billingKey)

@@ -1117,8 +1117,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refund believes a total from before another one failed',
     file: 'src/billing/refunds/send-refund.ts',
-    from: 'const isOvertaken = refund.refunded - amount.minor < settled',
-    to: 'const isOvertaken = refund.refunded - amount.minor < settled - settled',
+    from: 'if (refund.refunded < knew) return',
+    to: 'if (refund.refunded < knew - knew) return',
     story: 'test/billing/doubt.test.ts',
   },
 ]

@@ -285,12 +285,8 @@ async function succeed(
     if (!refund) return
     if (sentAt !== null) await clearContradictions(tx, [refundId])
     const booked = await bookRefund(tx, now, refund)
-    const isOvertaken = refund.refunded - amount.minor < settled
-    const elsewhere =
-      on &&
-      !isOvertaken &&
-      (await recordRefundsElsewhere(tx, now, { ...refund, currency: amount.currency }, on))
-    await insertEvents(tx, now, [booked, ...(elsewhere ? elsewhere.events : [])])
+    const others = on && (await recordOthers(tx, now, refund, on, settled + amount.minor))
+    await insertEvents(tx, now, [booked, ...(others?.events ?? [])])
     if (refund.unmatched) await watchUnmatched(tx, now, refund.paymentId)
   })
 }
@@ -318,9 +314,8 @@ async function fail(
 }
 
 /**
- * What went back of the payment without any refund of ours is recorded, unless another one failed since the provider was
- * asked. Nobody asks again for money that was taken for nothing, so the rest of that is sent anew, now that a new key may
- * exist.
+ * What went back of the payment without any refund of ours is recorded. Nobody asks again for money that was taken for
+ * nothing, so the rest of that is sent anew, now that a new key may exist.
  */
 async function recordGone(
   tx: BillingTx,
@@ -330,12 +325,21 @@ async function recordGone(
   settled: bigint,
 ): Promise<NewEvent[]> {
   const { currency, minor } = refund.amount
-  const isOvertaken = refund.refunded < settled
-  const { refunded, events } = isOvertaken
-    ? { refunded: refund.refunded, events: [] }
-    : await recordRefundsElsewhere(tx, now, { ...refund, currency }, on)
+  const { refunded, events } = await recordOthers(tx, now, refund, on, settled)
   const left = { minor: minor - (refunded - refund.refunded), currency }
   if (refund.unmatched && left.minor > 0n)
     await insertRefund(tx, now, { ...refund, amount: left, reason: null, note: null, origin: 'unmatched' }, 0)
   return events
+}
+
+/** Once less has gone back than we knew, another refund failed since the provider was asked: its record is older than ours. */
+async function recordOthers(
+  tx: BillingTx,
+  now: Date,
+  refund: SettledRefund,
+  on: ProviderPayment,
+  knew: bigint,
+): ReturnType<typeof recordRefundsElsewhere> {
+  if (refund.refunded < knew) return { refunded: refund.refunded, events: [] }
+  return recordRefundsElsewhere(tx, now, { ...refund, currency: refund.amount.currency }, on)
 }
