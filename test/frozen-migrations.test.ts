@@ -34,6 +34,7 @@ const frozen: Readonly<Record<string, string>> = {
     'e07cb4fda5d647444a8a420f54d30bb14a67973aa93d10826943c65d3f2f800e',
   '20261117T0300-batch-keyword-trends.sql':
     'ca53c6c177334caee6188e807ea7ceaff4d70cb02d616905a04a4adb56cce4bf',
+  '20261118T0100-sandbox-kept-plans.sql': '7ddf0d17e5485be13c962a81eb574f98a88f0f0fdea43ccff86309c530a39fc3',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

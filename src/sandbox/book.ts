@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { writeTogether } from '../platform/database/write-together.ts'
 import { newId } from '../platform/id.ts'
 import { refundRefusingKeys } from './cards.ts'
 
@@ -57,12 +58,17 @@ type EnteredRow = { outcome: string; http_status: number | null; answer: string 
 
 export type Book = ReturnType<typeof openBook>
 
-/** The provider's book of money. Each entry is one statement and thereby one transaction. */
+const mostTogether = 50
+
+/** The provider's book of money. Each entry is in one transaction; charges that come at once share theirs. */
 export function openBook(pool: pg.Pool) {
+  const chargeTogether = writeTogether(mostTogether, (charges: readonly NewCharge[]) =>
+    insertCharges(pool, charges),
+  )
+
   const enter = async (name: string, text: string, values: unknown[]): Promise<Entered> => {
     const { rows } = await pool.query<EnteredRow>({ name, text, values })
-    const { outcome, http_status, answer, card } = rows[0]!
-    return { outcome, status: http_status ?? 0, answer: answer ?? '', card }
+    return toEntered(rows[0]!)
   }
 
   return {
@@ -83,31 +89,7 @@ export function openBook(pool: pg.Pool) {
       notice: Notice,
       beside?: BesideCharge,
     ): Promise<Entered> {
-      const stored = `with beside as (
-           insert into sandbox.wire_object (wire, kind, id, body, created_at) values ($19, $20, $21, $22, $4)
-           on conflict (wire, kind, id) do update set body = excluded.body)`
-      return enter(
-        beside ? 'sandbox-charge-beside' : 'sandbox-charge',
-        `${beside ? stored : ''} select outcome, http_status, answer, null as card from sandbox.charge(
-           $1, $2, $3, $4, $5 * interval '1 ms', $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18 * interval '1 ms')`,
-        [
-          ...keyedValues(keyed),
-          entry.id ?? newId('ch_', keyed.now),
-          entry.reference,
-          entry.accountId,
-          entry.billingKey,
-          entry.amount,
-          entry.currency,
-          entry.description,
-          entry.declinedAs,
-          entry.firstChargeOnly,
-          mayRepeat,
-          newId('whk_'),
-          notice.copies,
-          notice.delayMs,
-          ...(beside ? [beside.wire, beside.kind, beside.id, JSON.stringify(beside.body)] : []),
-        ],
-      )
+      return chargeTogether({ keyed, entry, mayRepeat, notice, beside })
     },
 
     refund(keyed: Keyed, entry: RefundEntry, mayRepeat: boolean, notice: Notice): Promise<Entered> {
@@ -239,6 +221,76 @@ export function openBook(pool: pg.Pool) {
       await pool.query('delete from sandbox.idempotency_key where created_at < $1', [before])
     },
   }
+}
+
+type NewCharge = {
+  readonly keyed: Keyed
+  readonly entry: ChargeEntry
+  readonly mayRepeat: boolean
+  readonly notice: Notice
+  readonly beside: BesideCharge | undefined
+}
+
+/** In the order of their keys, so that two processes with the same ones wait for each other and do not lock each other out. */
+async function insertCharges(pool: pg.Pool, charges: readonly NewCharge[]): Promise<Entered[]> {
+  const ordered = [...charges].sort(({ keyed: a }, { keyed: b }) =>
+    a.key < b.key ? -1 : a.key > b.key ? 1 : 0,
+  )
+  const of = (pick: (charge: NewCharge) => unknown) => ordered.map(pick)
+  const hasBeside = ordered.some(({ beside }) => beside)
+  const beside = `beside as (
+      insert into sandbox.wire_object (wire, kind, id, body, created_at)
+      select wire, kind, id, body, now
+      from unnest($4::timestamptz[], $19::text[], $20::text[], $21::text[], $22::jsonb[]) as b (now, wire, kind, id, body)
+      where wire is not null
+      on conflict (wire, kind, id) do update set body = excluded.body)`
+  const { rows } = await pool.query<EnteredRow>({
+    name: hasBeside ? 'sandbox-charge-beside' : 'sandbox-charge',
+    text: `${hasBeside ? `with ${beside}` : ''}
+      select c.outcome, c.http_status, c.answer, null as card
+      from unnest($1::text[], $2::bytea[], $3::text[], $4::timestamptz[], $5::float8[], $6::text[], $7::text[], $8::text[],
+        $9::text[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::boolean[], $16::text[],
+        $17::int[], $18::float8[]) with ordinality as g (key, print, claimant, now, key_window, id, reference, account, card,
+        amount, currency, description, declined_as, first_charge_only, may_repeat, event_id, copies, delay, at)
+      cross join lateral sandbox.charge(g.key, g.print, g.claimant, g.now, g.key_window * interval '1 ms', g.id, g.reference,
+        g.account, g.card, g.amount, g.currency, g.description, g.declined_as, g.first_charge_only, g.may_repeat, g.event_id,
+        g.copies, g.delay * interval '1 ms') as c
+      order by g.at`,
+    values: [
+      of(({ keyed }) => keyed.key),
+      of(({ keyed }) => keyed.fingerprint),
+      of(({ keyed }) => keyed.claimant),
+      of(({ keyed }) => keyed.now),
+      of(({ keyed }) => keyed.keyWindowMs),
+      of(({ entry, keyed }) => entry.id ?? newId('ch_', keyed.now)),
+      of(({ entry }) => entry.reference),
+      of(({ entry }) => entry.accountId),
+      of(({ entry }) => entry.billingKey),
+      of(({ entry }) => entry.amount),
+      of(({ entry }) => entry.currency),
+      of(({ entry }) => entry.description),
+      of(({ entry }) => entry.declinedAs),
+      of(({ entry }) => entry.firstChargeOnly),
+      of(({ mayRepeat }) => mayRepeat),
+      of(() => newId('whk_')),
+      of(({ notice }) => notice.copies),
+      of(({ notice }) => notice.delayMs),
+      ...(hasBeside
+        ? [
+            of(({ beside }) => beside?.wire),
+            of(({ beside }) => beside?.kind),
+            of(({ beside }) => beside?.id),
+            of(({ beside }) => beside && JSON.stringify(beside.body)),
+          ]
+        : []),
+    ],
+  })
+  const entered = new Map(ordered.map((charge, at) => [charge, toEntered(rows[at]!)]))
+  return charges.map((charge) => entered.get(charge)!)
+}
+
+function toEntered({ outcome, http_status, answer, card }: EnteredRow): Entered {
+  return { outcome, status: http_status ?? 0, answer: answer ?? '', card }
 }
 
 export type ListedPayment = { readonly payment: unknown; readonly at: string; readonly id: string }

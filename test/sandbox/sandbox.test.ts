@@ -264,6 +264,39 @@ describe('several servers on one book', () => {
     }
   })
 
+  test('a wave of charges through two servers, in any order of their keys: each gets its own answer, once', async () => {
+    const another = await world.openAnother()
+    for (let round = 0; round < 5; round++) {
+      const wave = Array.from({ length: 40 }, (_, at) => ({
+        reference: fresh('wave'),
+        amount: 1000 + at,
+        billing_key: at % 4 === 3 ? 'bk_test_stolen' : 'bk_test_ok',
+      }))
+      const send = async (url: string, one: (typeof wave)[number]) => {
+        const answer = await fetch(`${url}/v1/charges`, {
+          method: 'POST',
+          headers: {
+            authorization: 'Bearer x',
+            'idempotency-key': one.reference,
+            'content-type': 'application/json',
+          },
+          body: JSON.stringify({ account_id: 'acct_wave', currency: 'KRW', ...one }),
+        })
+        return { status: answer.status, text: await answer.text() }
+      }
+      const [here, there] = await Promise.all([
+        Promise.all(wave.map((one) => send(world.sandbox.url, one))),
+        Promise.all(wave.toReversed().map((one) => send(another.url, one))),
+      ])
+      for (const [at, one] of wave.entries()) {
+        expect(here[at]).toEqual(there[wave.length - 1 - at])
+        expect(here[at]!.status).toBe(at % 4 === 3 ? 402 : 200)
+        expect(JSON.parse(here[at]!.text)).toMatchObject({ reference: one.reference, amount: one.amount })
+        expect((await world.taken(one.reference)).times).toBe(at % 4 === 3 ? 0 : 1)
+      }
+    }
+  })
+
   test('faults set through one hold in the other within a second', { retry: 3 }, async () => {
     const another = await world.openAnother()
     const lookup = () =>

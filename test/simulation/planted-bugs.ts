@@ -281,8 +281,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a notification is acknowledged before it is stored',
     file: 'src/billing/webhooks/inbox-rows.ts',
-    from: 'waiting.push({ webhook, resolve, reject })',
-    to: 'resolve(waiting.push({ webhook, resolve, reject }) > 0)',
+    from: 'const stored = await insertWebhooks(pool, webhooks)',
+    to: 'const stored = new Set(webhooks.map(nameOf)); void insertWebhooks(pool, webhooks)',
   },
   {
     name: 'a notification is done before it took effect',

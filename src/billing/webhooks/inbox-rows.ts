@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
+import { writeTogether } from '../../platform/database/write-together.ts'
 import type { BillingDb } from '../app.ts'
 import type { WebhookClaim } from './webhook.ts'
 
@@ -25,39 +26,13 @@ export type Inbox = {
 
 const mostTogether = 100
 
-/**
- * Stores events as fast as the disk allows: those that come while a statement runs share the next one, so that a wave
- * of notifications costs a few commits and not one each.
- */
 export function openInbox(pool: pg.Pool): Inbox {
-  type Entry = { webhook: NewWebhook; resolve: (isNew: boolean) => void; reject: (error: unknown) => void }
-  const waiting: Entry[] = []
-  let writing = false
-
-  const write = async () => {
-    writing = true
-    while (waiting.length > 0) {
-      const entries = waiting.splice(0, mostTogether)
-      try {
-        const stored = await insertWebhooks(
-          pool,
-          entries.map(({ webhook }) => webhook),
-        )
-        // Of two copies in one statement the first is the one that was stored.
-        for (const { webhook, resolve } of entries) resolve(stored.delete(nameOf(webhook)))
-      } catch (error) {
-        for (const { reject } of entries) reject(error)
-      }
-    }
-    writing = false
-  }
-
   return {
-    add: (webhook) =>
-      new Promise((resolve, reject) => {
-        waiting.push({ webhook, resolve, reject })
-        if (!writing) void write()
-      }),
+    add: writeTogether(mostTogether, async (webhooks) => {
+      const stored = await insertWebhooks(pool, webhooks)
+      // Of two copies in one statement the first is the one that was stored.
+      return webhooks.map((webhook) => stored.delete(nameOf(webhook)))
+    }),
   }
 }
 

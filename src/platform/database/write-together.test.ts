@@ -1,0 +1,41 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { writeTogether } from './write-together.ts'
+
+function recorder(fail: (entries: readonly number[]) => Error | undefined = () => undefined) {
+  const written: number[][] = []
+  const add = writeTogether(3, async (entries: readonly number[]) => {
+    await turn()
+    written.push([...entries])
+    const error = fail(entries)
+    if (error) throw error
+    return entries.map((entry) => `answer ${entry}`)
+  })
+  return { written, add }
+}
+
+test('what comes while a statement runs shares the next one, and each gets its own answer', async () => {
+  const { written, add } = recorder()
+  const answers = await Promise.all([1, 2, 3, 4, 5, 6].map(add))
+  expect(answers).toEqual([1, 2, 3, 4, 5, 6].map((entry) => `answer ${entry}`))
+  expect(written).toEqual([[1], [2, 3, 4], [5, 6]])
+  expect(await add(7)).toBe('answer 7')
+})
+
+test('a broken entry fails alone', async () => {
+  const { written, add } = recorder((entries) =>
+    entries.includes(3) ? Object.assign(new Error('broken'), { code: '22021' }) : undefined,
+  )
+  const ends = await Promise.allSettled([1, 2, 3, 4].map(add))
+  expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled'])
+  expect(written).toEqual([[1], [2, 3, 4], [2], [3], [4]])
+})
+
+test('a database in trouble is told to all at once and asked no further', async () => {
+  const { written, add } = recorder((entries) =>
+    entries.includes(3) ? Object.assign(new Error('away'), { code: '57P01' }) : undefined,
+  )
+  const ends = await Promise.allSettled([1, 2, 3, 4].map(add))
+  expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'rejected'])
+  expect(written).toEqual([[1], [2, 3, 4]])
+})
