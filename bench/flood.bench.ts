@@ -5,7 +5,7 @@ import { memoryOf } from './process-memory.ts'
 import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
-import { storeYearOfShoes } from './stored-volumes.ts'
+import { storeYearOf } from './stored-volumes.ts'
 
 const workspaces = sized(400, 40)
 const histories = 20
@@ -75,7 +75,7 @@ export async function bench(): Promise<BenchResult[]> {
 
 /** Stores what the flood reads: ranks with addresses as long as they may be, and invoices with refunds and long notes. */
 async function fill(stage: Stage, base: string, token: string): Promise<void> {
-  await storeYearOfShoes(stage.db)
+  await storeYearOf(stage.db, 'shoes')
   for (let at = 0; at < workspaces; at++) {
     const keywords = Array.from({ length: 100 }, (_, n) => `keyword ${n}`)
     await ask(base, token, 'POST', '/api/batch/keywords', { workspace_id: `flood_${at}`, keywords })

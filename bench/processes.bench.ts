@@ -6,7 +6,7 @@ import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
 import { storeSubscriptions } from './stored-subscriptions.ts'
-import { storeYearOfShoes } from './stored-volumes.ts'
+import { storeYearOf } from './stored-volumes.ts'
 
 const processes = [1, 2, 4] as const
 
@@ -18,7 +18,7 @@ export async function bench(): Promise<BenchResult[]> {
 async function lookups(): Promise<BenchResult[]> {
   const stage = await openStage()
   try {
-    await storeYearOfShoes(stage.db)
+    await storeYearOf(stage.db, 'shoes')
     const rates: number[] = []
     const apis = []
     for (const count of processes) {

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { writeTogether } from '../platform/database/write-together.ts'
+import { shareStatements } from '../platform/database/share-statements.ts'
 import { newId } from '../platform/id.ts'
 import { refundRefusingKeys } from './cards.ts'
 
@@ -62,8 +62,9 @@ const mostTogether = 50
 
 /** The provider's book of money. Each entry is in one transaction; charges that come at once share theirs. */
 export function openBook(pool: pg.Pool) {
-  const chargeTogether = writeTogether(mostTogether, (charges: readonly NewCharge[]) =>
-    insertCharges(pool, charges),
+  const chargeTogether = shareStatements(
+    { together: mostTogether, atOnce: 1 },
+    (charges: readonly NewCharge[]) => insertCharges(pool, charges),
   )
 
   const enter = async (name: string, text: string, values: unknown[]): Promise<Entered> => {

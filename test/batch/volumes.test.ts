@@ -191,6 +191,37 @@ describe('a lookup', () => {
     expect((await lookUp('shoes', '?workspace_id=ws_any')).status).toBe(404)
   })
 
+  test('many at once share statements, and each is answered for its own keyword', async () => {
+    const kept = Array.from({ length: 30 }, newKeyword)
+    const never = Array.from({ length: 5 }, newKeyword)
+    await record(kept.map((keyword, at) => month(keyword, '2029-12', 1000 + at)))
+    await aggregate()
+    const asked = [...kept, ...never, ...kept].sort(() => Math.random() - 0.5)
+    const answers = await Promise.all(asked.map((keyword) => lookUp(keyword)))
+    for (const [at, keyword] of asked.entries()) {
+      const { status, body } = answers[at]!
+      const place = kept.indexOf(keyword)
+      if (place < 0) expect([status, body.error.code]).toEqual([404, 'volume_not_found'])
+      else expect(body.data).toMatchObject({ keyword, latest: 1000 + place })
+    }
+  })
+
+  test('of a keyword that has very many months the newest are told', async () => {
+    const keyword = newKeyword()
+    await world.query(
+      `insert into batch.monthly_volume
+         (key, source, month, volume, volume_min, volume_max, quality, days_observed, updated_at)
+       select $1, source, month::date, 7, 7, 7, 'reported', 30, now()
+       from generate_series(timestamp '1920-01-01', '2029-12-01', '1 month') month, unnest('{naver,other}'::text[]) source`,
+      [keyword],
+    )
+    const whole: { month: string; source: string }[] = await monthsOf(keyword)
+    const named: { month: string; source: string }[] = await monthsOf(keyword, '?to=2029-12')
+    expect(whole).toHaveLength(1200)
+    expect([whole[0]!.month, whole.at(-1)!.month]).toEqual(['1980-01', '2029-12'])
+    expect(named).toEqual(whole)
+  })
+
   test('is open to a token of any workspace with the read scope', async () => {
     const keyword = newKeyword()
     await record([month(keyword, '2029-12', 5)])

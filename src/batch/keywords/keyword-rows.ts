@@ -18,7 +18,12 @@ export async function insertKeywords(
   now: Date,
 ): Promise<string[]> {
   const sorted = [...keywords].sort((a, b) => (a.key < b.key ? -1 : 1))
-  const [registered] = await send<{ keys: string[] | null }>(db, {
+  const keys = sorted.map(({ key }) => key)
+  // Most keywords look like their keys, and a list of them is not sent twice; nor are they sent back if all are new.
+  const displays = sorted.some(({ display, key }) => display !== key)
+    ? sorted.map(({ display }) => display)
+    : []
+  const [registered] = await send<{ count: number; keys: string[] | null }>(db, {
     name: 'insert-keywords',
     text: `
       -- Most of what is sent is known already and takes no further part.
@@ -29,7 +34,7 @@ export async function insertKeywords(
       -- One that was registered or revived meanwhile no longer matches, and is not counted twice.
       registered as (
         insert into batch.keyword as k (workspace_id, key, display, created_at)
-        select $1, key, display, $4::timestamptz
+        select $1, key, coalesce(display, key), $4::timestamptz
         from unnest($2::text[], $3::text[]) with ordinality as given (key, display, n)
         where key not in (select key from known)
         order by n
@@ -38,10 +43,11 @@ export async function insertKeywords(
           where k.removed_at is not null
         returning k.key
       )
-      select json_agg(key) as keys from registered`,
-    values: [workspaceId, sorted.map(({ key }) => key), sorted.map(({ display }) => display), now],
+      select count, case when count < cardinality($2::text[]) then (select json_agg(key) from registered) end as keys
+      from (select count(*)::int as count from registered) as counted`,
+    values: [workspaceId, keys, displays, now],
   })
-  return registered!.keys ?? []
+  return registered!.count === keys.length ? keys : (registered!.keys ?? [])
 }
 
 /** Takes keywords out of the workspace; says how many were in it. Their rows stay, for their history hangs on them. */

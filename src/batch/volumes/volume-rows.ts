@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
+import { shareStatements } from '../../platform/database/share-statements.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
 import { send } from '../statement.ts'
 import { type Month, type MonthlyVolume, monthsTouchedBy, type VolumeObservation } from './monthly-volume.ts'
@@ -174,19 +175,19 @@ const mostMonths = 1200
 
 /**
  * The newest months of a keyword, oldest first; undefined if there are none. They come as one value: reading a
- * dozen rows column by column was the largest part of what a lookup cost this process.
+ * dozen rows column by column was the largest part of what a lookup cost this process. Lookups of whole keywords that
+ * come at once share a statement, each no older than its request.
  */
 export async function findMonthlyVolumes(
   db: BatchDb,
   key: string,
   { from, to, source }: { from?: Month; to?: Month; source?: string },
 ): Promise<StoredMonths | undefined> {
+  if (from === undefined && to === undefined && source === undefined) return lookupsOf(db)(key)
   const [row] = await send<{ months: StoredMonth[] | null; updated_at: Date }>(db, {
     name: 'find-monthly-volumes',
     text: `
-      select max(updated_at) as updated_at, json_agg(json_build_object(
-        'month', to_char(month, 'YYYY-MM'), 'volume', volume, 'volumeMin', volume_min, 'volumeMax', volume_max,
-        'source', source, 'quality', quality, 'daysObserved', days_observed) order by month, source) as months
+      select max(updated_at) as updated_at, ${monthsAsOne} as months
       from (
         select month, volume, volume_min, volume_max, source, quality, days_observed, updated_at
         from batch.monthly_volume
@@ -199,6 +200,45 @@ export async function findMonthlyVolumes(
     values: [key, from ? firstOf(from) : null, to ? firstOf(to) : null, source ?? null],
   })
   return row?.months ? { months: row.months, updatedAt: row.updated_at } : undefined
+}
+
+const monthsAsOne = `json_agg(json_build_object(
+  'month', to_char(month, 'YYYY-MM'), 'volume', volume, 'volumeMin', volume_min, 'volumeMax', volume_max,
+  'source', source, 'quality', quality, 'daysObserved', days_observed) order by month, source)`
+
+type Lookup = (key: string) => Promise<StoredMonths | undefined>
+const lookups = new WeakMap<BatchDb, Lookup>()
+
+function lookupsOf(db: BatchDb): Lookup {
+  const known = lookups.get(db)
+  if (known) return known
+  const made = shareStatements({ together: 50, atOnce: 2 }, (keys: readonly string[]) =>
+    listMonthlyVolumes(db, keys),
+  )
+  lookups.set(db, made)
+  return made
+}
+
+async function listMonthlyVolumes(
+  db: BatchDb,
+  keys: readonly string[],
+): Promise<(StoredMonths | undefined)[]> {
+  const rows = await send<{ key: string; months: StoredMonth[]; updated_at: Date }>(db, {
+    name: 'list-monthly-volumes',
+    text: `
+      select key, max(updated_at) as updated_at, ${monthsAsOne} as months
+      from (
+        select key, month, volume, volume_min, volume_max, source, quality, days_observed, updated_at,
+          row_number() over (partition by key order by month desc, source desc) as place
+        from batch.monthly_volume
+        where key = any ($1)
+      ) as newest
+      where place <= ${mostMonths}
+      group by key`,
+    values: [[...new Set(keys)]],
+  })
+  const found = new Map(rows.map(({ key, months, updated_at: updatedAt }) => [key, { months, updatedAt }]))
+  return keys.map((key) => found.get(key))
 }
 
 function firstOf(month: Month): string {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
-import { writeTogether } from '../../platform/database/write-together.ts'
+import { shareStatements } from '../../platform/database/share-statements.ts'
 import type { BillingDb } from '../app.ts'
 import type { WebhookClaim } from './webhook.ts'
 
@@ -28,7 +28,7 @@ const mostTogether = 100
 
 export function openInbox(pool: pg.Pool): Inbox {
   return {
-    add: writeTogether(mostTogether, async (webhooks) => {
+    add: shareStatements({ together: mostTogether, atOnce: 1 }, async (webhooks) => {
       const stored = await insertWebhooks(pool, webhooks)
       // Of two copies in one statement the first is the one that was stored.
       return webhooks.map((webhook) => stored.delete(nameOf(webhook)))

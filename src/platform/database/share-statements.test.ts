@@ -1,10 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { writeTogether } from './write-together.ts'
+import { shareStatements } from './share-statements.ts'
 
 function recorder(fail: (entries: readonly number[]) => Error | undefined = () => undefined) {
   const written: number[][] = []
-  const add = writeTogether(3, async (entries: readonly number[]) => {
+  const add = shareStatements({ together: 3, atOnce: 1 }, async (entries: readonly number[]) => {
     await turn()
     written.push([...entries])
     const error = fail(entries)
@@ -38,4 +38,24 @@ test('a database in trouble is told to all at once and asked no further', async 
   const ends = await Promise.allSettled([1, 2, 3, 4].map(add))
   expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'rejected'])
   expect(written).toEqual([[1], [2, 3, 4]])
+})
+
+test('several statements may run at once, and nobody waits while there is room', async () => {
+  const running: number[][] = []
+  const ends: (() => void)[] = []
+  const add = shareStatements({ together: 10, atOnce: 2 }, async (entries: readonly number[]) => {
+    running.push([...entries])
+    await new Promise<void>((end) => {
+      ends.push(end)
+    })
+    return entries
+  })
+  const answers = [1, 2, 3, 4].map(add)
+  expect(running).toEqual([[1], [2]])
+  ends[1]!()
+  expect(await answers[1]).toBe(2)
+  await turn()
+  expect(running).toEqual([[1], [2], [3, 4]])
+  for (const end of ends) end()
+  expect(await Promise.all(answers)).toEqual([1, 2, 3, 4])
 })
