@@ -35,6 +35,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261117T0300-batch-keyword-trends.sql':
     'ca53c6c177334caee6188e807ea7ceaff4d70cb02d616905a04a4adb56cce4bf',
   '20261118T0100-sandbox-kept-plans.sql': '7ddf0d17e5485be13c962a81eb574f98a88f0f0fdea43ccff86309c530a39fc3',
+  '20261118T0110-sandbox-wire-references.sql':
+    'c0734054c41bda992f7f49481eb6b7a87a6eab44268757b9b0908902dc82dca4',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -58,14 +58,15 @@ type EnteredRow = { outcome: string; http_status: number | null; answer: string 
 
 export type Book = ReturnType<typeof openBook>
 
-const mostTogether = 50
+const shared = { together: 50, atOnce: 1 }
 
 /** The provider's book of money. Each entry is in one transaction; charges that come at once share theirs. */
 export function openBook(pool: pg.Pool) {
-  const chargeTogether = shareStatements(
-    { together: mostTogether, atOnce: 1 },
-    (charges: readonly NewCharge[]) => insertCharges(pool, charges),
+  const chargeTogether = shareStatements(shared, (charges: readonly NewCharge[]) =>
+    insertCharges(pool, charges),
   )
+
+  const findShared = shareStatements(shared, (names: readonly string[]) => findPayments(pool, names))
 
   const enter = async (name: string, text: string, values: unknown[]): Promise<Entered> => {
     const { rows } = await pool.query<EnteredRow>({ name, text, values })
@@ -115,15 +116,7 @@ export function openBook(pool: pg.Pool) {
     },
 
     /** The payment as JSON text, the billing key it was asked of, and what it was for. */
-    async find(referenceOrId: string): Promise<FoundPayment | undefined> {
-      const { rows } = await pool.query<FoundPayment>({
-        name: 'sandbox-find',
-        text: `select sandbox.render_payment(p)::text as payment, p.billing_key as "billingKey", p.description
-               from sandbox.find_payment($1) as p`,
-        values: [referenceOrId],
-      })
-      return rows[0]
-    },
+    find: findShared,
 
     /** Several payments at once by our ids, each as JSON. */
     async findAll<T>(ids: readonly string[]): Promise<T[]> {
@@ -288,6 +281,17 @@ async function insertCharges(pool: pg.Pool, charges: readonly NewCharge[]): Prom
   })
   const entered = new Map(ordered.map((charge, at) => [charge, toEntered(rows[at]!)]))
   return charges.map((charge) => entered.get(charge)!)
+}
+
+async function findPayments(pool: pg.Pool, names: readonly string[]): Promise<(FoundPayment | undefined)[]> {
+  const { rows } = await pool.query<FoundPayment & { at: number }>({
+    name: 'sandbox-find',
+    text: `select n.at::int as at, sandbox.render_payment(p)::text as payment, p.billing_key as "billingKey", p.description
+           from unnest($1::text[]) with ordinality as n (name, at) cross join lateral sandbox.find_payment(n.name) as p`,
+    values: [names],
+  })
+  const found = new Map(rows.map(({ at, ...row }) => [at - 1, row]))
+  return names.map((_, at) => found.get(at))
 }
 
 function toEntered({ outcome, http_status, answer, card }: EnteredRow): Entered {

@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { shareStatements } from '../platform/database/share-statements.ts'
 
 /** What a provider keeps beside its money: customers, setups, stored cards, intents; and its first answers under a key. */
 export type WireObjects = ReturnType<typeof openWireObjects>
@@ -16,7 +17,16 @@ export type FirstAnswer = {
  */
 const isFlushedLater = `set_config('synchronous_commit', 'off', true) = 'off'`
 
+const shared = { together: 50, atOnce: 1 }
+
 export function openWireObjects(pool: pg.Pool, wire: string) {
+  const getShared = shareStatements(shared, (named: readonly Named[]) => getObjects(pool, wire, named))
+  const referredShared = shareStatements(shared, (names: readonly Named[]) => getReferred(pool, wire, names))
+  const claimShared = shareStatements(shared, (claims: readonly KeyClaim[]) => claimKeys(pool, wire, claims))
+  const answerShared = shareStatements(shared, (answers: readonly KeyAnswer[]) =>
+    answerKeys(pool, wire, answers),
+  )
+
   return {
     /** Whose objects these are. */
     wire,
@@ -31,14 +41,12 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
       })
     },
 
-    async get<T>(kind: string, id: string): Promise<T | undefined> {
-      const { rows } = await pool.query<{ body: T }>({
-        name: 'sandbox-get-object',
-        text: 'select body from sandbox.wire_object where wire = $1 and kind = $2 and id = $3',
-        values: [wire, kind, id],
-      })
-      return rows[0]?.body
-    },
+    get: async <T>(kind: string, id: string): Promise<T | undefined> =>
+      (await getShared({ kind, id })) as T | undefined,
+
+    /** The first one of a kind that was made for a merchant's reference. */
+    ofReference: async <T>(kind: string, reference: string): Promise<T | undefined> =>
+      (await referredShared({ kind, id: reference })) as T | undefined,
 
     /** Those of a kind whose body holds this, newest first. */
     async find<T>(kind: string, part: object, limit = 100): Promise<T[]> {
@@ -84,44 +92,16 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
      * Takes a key for a request. `taken`: it is this one's to answer; `running`: another has it; else the first answer.
      * A key older than its window is as good as new.
      */
-    async claimKey(
+    claimKey: (
       key: string,
       fingerprint: string,
       now: Date,
       windowMs: number,
-    ): Promise<'taken' | 'running' | FirstAnswer> {
-      const { rows } = await pool.query<{ taken: boolean } & FirstAnswer & { status: number | null }>({
-        name: 'sandbox-claim-wire-key',
-        text: `with mine as (
-                 insert into sandbox.wire_answer as a (wire, key, fingerprint, created_at)
-                 select $1, $2, $3, $4 where ${isFlushedLater}
-                 on conflict (wire, key) do update
-                   set fingerprint = excluded.fingerprint, created_at = excluded.created_at,
-                       status = null, headers = null, body = null
-                   where a.created_at <= $4::timestamptz - $5 * interval '1 ms'
-                 returning fingerprint)
-               select true as taken, fingerprint, null::int as status, null::jsonb as headers, null::text as body
-               from mine
-               union all
-               select false, fingerprint, status, headers, body from sandbox.wire_answer
-               where wire = $1 and key = $2 and not exists (select from mine)`,
-        values: [wire, key, fingerprint, now, windowMs],
-      })
-      const row = rows[0]
-      if (!row) return 'running'
-      if (row.taken) return 'taken'
-      return row.status === null ? 'running' : row
-    },
+    ): Promise<'taken' | 'running' | FirstAnswer> => claimShared({ key, fingerprint, now, windowMs }),
 
     /** Keeps the first answer of a key that was taken. */
-    async answerKey(key: string, { status, headers, body }: Omit<FirstAnswer, 'fingerprint'>): Promise<void> {
-      await pool.query({
-        name: 'sandbox-answer-wire-key',
-        text: `update sandbox.wire_answer set status = $3, headers = $4, body = $5
-               where wire = $1 and key = $2 and ${isFlushedLater}`,
-        values: [wire, key, status, JSON.stringify(headers), body],
-      })
-    },
+    answerKey: (key: string, answer: Omit<FirstAnswer, 'fingerprint'>): Promise<void> =>
+      answerShared({ key, ...answer }),
 
     /** Gives a key back as if it had never been used. */
     async freeKey(key: string): Promise<void> {
@@ -132,4 +112,104 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
       })
     },
   }
+}
+
+type Named = { readonly kind: string; readonly id: string }
+
+async function getObjects(pool: pg.Pool, wire: string, named: readonly Named[]): Promise<unknown[]> {
+  const { rows } = await pool.query<{ at: number; body: unknown }>({
+    name: 'sandbox-get-objects',
+    text: `select n.at::int as at, o.body
+           from unnest($2::text[], $3::text[]) with ordinality as n (kind, id, at)
+           join sandbox.wire_object as o on o.wire = $1 and o.kind = n.kind and o.id = n.id`,
+    values: [wire, named.map(({ kind }) => kind), named.map(({ id }) => id)],
+  })
+  return inOrder(named.length, rows)
+}
+
+async function getReferred(pool: pg.Pool, wire: string, named: readonly Named[]): Promise<unknown[]> {
+  const { rows } = await pool.query<{ at: number; body: unknown }>({
+    name: 'sandbox-get-referred',
+    text: `select n.at::int as at, o.body
+           from unnest($2::text[], $3::text[]) with ordinality as n (kind, reference, at)
+           cross join lateral (
+             select body from sandbox.wire_object
+             where wire = $1 and kind = n.kind and body ->> 'reference' = n.reference
+             order by created_at, id limit 1) as o`,
+    values: [wire, named.map(({ kind }) => kind), named.map(({ id }) => id)],
+  })
+  return inOrder(named.length, rows)
+}
+
+function inOrder(count: number, rows: readonly { at: number; body: unknown }[]): unknown[] {
+  const found = new Map(rows.map(({ at, body }) => [at, body]))
+  return Array.from({ length: count }, (_, at) => found.get(at + 1))
+}
+
+type KeyClaim = {
+  readonly key: string
+  readonly fingerprint: string
+  readonly now: Date
+  readonly windowMs: number
+}
+
+/** In the order of the keys, which is everybody's. Two claims of one key cannot share a statement, and are then made alone. */
+async function claimKeys(
+  pool: pg.Pool,
+  wire: string,
+  claims: readonly KeyClaim[],
+): Promise<('taken' | 'running' | FirstAnswer)[]> {
+  type Row = FirstAnswer & { key: string; taken: boolean; status: number | null }
+  const { rows } = await pool.query<Row>({
+    name: 'sandbox-claim-wire-keys',
+    text: `with given as (
+             select * from unnest($2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+               as g (key, fingerprint, now, forgotten)),
+           mine as (
+             insert into sandbox.wire_answer as a (wire, key, fingerprint, created_at)
+             select $1, key, fingerprint, now from given where ${isFlushedLater} order by key
+             on conflict (wire, key) do update
+               set fingerprint = excluded.fingerprint, created_at = excluded.created_at,
+                   status = null, headers = null, body = null
+               where a.created_at <= (select forgotten from given as g where g.key = excluded.key)
+             returning key, fingerprint)
+           select key, true as taken, fingerprint, null::int as status, null::jsonb as headers, null::text as body
+           from mine
+           union all
+           select key, false, fingerprint, status, headers, body from sandbox.wire_answer
+           where wire = $1 and key = any ($2::text[]) and key not in (select key from mine)`,
+    values: [
+      wire,
+      claims.map(({ key }) => key),
+      claims.map(({ fingerprint }) => fingerprint),
+      claims.map(({ now }) => now),
+      claims.map(({ now, windowMs }) => new Date(now.getTime() - windowMs)),
+    ],
+  })
+  const found = new Map(rows.map((row) => [row.key, row]))
+  return claims.map(({ key }) => {
+    const row = found.get(key)
+    if (!row) return 'running'
+    if (row.taken) return 'taken'
+    return row.status === null ? 'running' : row
+  })
+}
+
+type KeyAnswer = Omit<FirstAnswer, 'fingerprint'> & { readonly key: string }
+
+async function answerKeys(pool: pg.Pool, wire: string, answers: readonly KeyAnswer[]): Promise<void[]> {
+  await pool.query({
+    name: 'sandbox-answer-wire-keys',
+    text: `update sandbox.wire_answer as a set status = g.status, headers = g.headers, body = g.body
+           from unnest($2::text[], $3::int[], $4::jsonb[], $5::text[]) as g (key, status, headers, body)
+           where a.wire = $1 and a.key = g.key and ${isFlushedLater}`,
+    values: [
+      wire,
+      answers.map(({ key }) => key),
+      answers.map(({ status }) => status),
+      answers.map(({ headers }) => JSON.stringify(headers)),
+      answers.map(({ body }) => body),
+    ],
+  })
+  return answers.map(() => undefined)
 }

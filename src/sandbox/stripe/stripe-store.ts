@@ -84,9 +84,9 @@ export function openStripeStore(context: ProviderContext) {
 
     /** The intent behind a name of the book, or its own id. */
     async intentNamed(name: string): Promise<Intent | undefined> {
-      const own = await objects.get<Intent>('payment_intent', name)
+      const own = name.startsWith('pi_') ? await objects.get<Intent>('payment_intent', name) : undefined
       if (own) return own
-      return (await objects.find<Intent>('payment_intent', { reference: name })).at(-1)
+      return objects.ofReference<Intent>('payment_intent', name)
     },
 
     keep: async (intent: Intent, now: Date) => objects.put('payment_intent', intent.id, intent, now),

@@ -128,7 +128,7 @@ async function notificationOf(
   return { headers: { 'stripe-signature': signatureOf(body, secret) }, body }
 
   async function objectOf(kind: string, { refundReference }: News): Promise<object | undefined> {
-    if (kind.startsWith('payment_intent.')) return store.show(intent!)
+    if (kind.startsWith('payment_intent.')) return store.show(intent!, [], payment)
     if (kind === 'charge.refunded') return store.chargeOf(intent!, payment!, false)
     if (kind.startsWith('charge.dispute.')) return renderDispute(intent!, payment!)
     const known = payment!.refunds.find(({ reference }) => reference === refundReference)
