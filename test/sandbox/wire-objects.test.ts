@@ -39,3 +39,38 @@ test('an object is found by its id and by what it holds', async () => {
     false,
   ])
 })
+
+test('of many claims at once, also through two servers, each key is taken by one of them', async () => {
+  const servers = [openWireObjects(world.app.pool, 'stripe'), openWireObjects(world.app.pool, 'stripe')]
+  const keys = Array.from({ length: 40 }, (_, at) => `wave-${(at * 7) % 20}`)
+  const claims = await Promise.all(
+    servers.flatMap((server, at) =>
+      (at === 0 ? keys : keys.toReversed()).map(async (key) => ({
+        key,
+        claim: await server.claimKey(key, key, now, day),
+      })),
+    ),
+  )
+  for (const key of new Set(keys)) {
+    const of = claims.filter((one) => one.key === key).map(({ claim }) => claim)
+    expect(of.toSorted()).toEqual(['running', 'running', 'running', 'taken'])
+  }
+  await Promise.all(
+    keys.map((key) => servers[0]!.answerKey(key, { status: 200, headers: {}, body: `of ${key}` })),
+  )
+  const again = await Promise.all(keys.map((key) => servers[1]!.claimKey(key, key, now, day)))
+  expect(again).toEqual(keys.map((key) => expect.objectContaining({ fingerprint: key, body: `of ${key}` })))
+})
+
+test('many objects at once, and the first that was made for a reference', async () => {
+  const objects = openWireObjects(world.app.pool, 'portone')
+  const made = Array.from({ length: 30 }, (_, at) => ({ id: `o-${at}`, reference: `r-${at % 10}` }))
+  for (const [at, one] of made.entries())
+    await objects.put('thing', one.id, one, new Date(now.getTime() + at))
+  const asked = [...made, { id: 'o-none', reference: 'r-none' }]
+  expect(await Promise.all(asked.map(({ id }) => objects.get('thing', id)))).toEqual([...made, undefined])
+  expect(await Promise.all(asked.map(({ reference }) => objects.ofReference('thing', reference)))).toEqual([
+    ...asked.slice(0, 30).map(({ reference }) => made.find((one) => one.reference === reference)),
+    undefined,
+  ])
+})

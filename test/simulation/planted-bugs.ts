@@ -285,6 +285,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'const stored = new Set(webhooks.map(nameOf)); void insertWebhooks(pool, webhooks)',
   },
   {
+    name: 'whoever shares a statement gets the answer of the first',
+    file: 'src/platform/database/share-statements.ts',
+    from: 'resolve(answers[at]!)',
+    to: 'resolve(answers[Math.min(at, 0)]!)',
+  },
+  {
     name: 'a notification is done before it took effect',
     file: 'src/billing/webhooks/inbox-rows.ts',
     from: 'set tries = tries + 1, next_lookup_at = clock_timestamp()',
