@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { BookUnreadable, reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { insertRefund } from '../../src/billing/refunds/refund-rows.ts'
@@ -15,6 +16,7 @@ const reconcile = () =>
   reconcilePayments(world.app, new Date('2026-01-01T00:00:00Z'), new Date('2027-01-01T00:00:00Z'))
 const paymentOf = async (account: string): Promise<string> =>
   (await world.invoices(account))[0].payments[0].reference
+const amountOf = ({ amount }: { amount?: unknown }) => amount
 const kinds = (differences: readonly { kind: string; reference: string }[]) =>
   differences.map(({ kind, reference }) => [kind, reference])
 
@@ -79,6 +81,55 @@ describe('the provider’s book against ours', () => {
     expect(kinds(found.repaired)).toEqual([['refunded', reference]])
     expect(found.differences).toEqual([])
     expect((await world.invoices('acct'))[0]).toMatchObject({ amount_refunded: 6600 })
+    await expectPeace()
+  })
+
+  test('a refund of ours that is sent again while books are compared leaves what went back by hand as it was', async () => {
+    await world.subscribe('acct')
+    const [invoice] = await world.invoices('acct')
+    const [{ reference }] = invoice.payments
+    world.script.nextRefunds({ kind: 'lost_request' })
+    const asked = { invoice_id: invoice.invoice_id, amount: 900 }
+    expect((await world.post('/refund', asked)).status).toBe(202)
+    await world.forgetLeases()
+    world.script.book
+      .get(reference)!
+      .refunds.push({ reference: null, amount: won(950n), status: 'succeeded' })
+
+    const found = await reconcile()
+    expect(found.differences).toEqual([])
+    expect(kinds(found.repaired)).toEqual([['refunded', reference]])
+    const refunds = await world.rows<{ amount: bigint; origin: string; status: string }>(
+      'select amount, origin, status from billing.refund order by id',
+    )
+    expect(refunds).toEqual([
+      { amount: 900n, origin: 'request', status: 'succeeded' },
+      { amount: 950n, origin: 'provider', status: 'succeeded' },
+    ])
+    await expectPeace()
+  })
+
+  test('a refund of ours that goes through while the provider is asked makes its answer too old to conclude from', async () => {
+    await world.subscribe('acct')
+    const [invoice] = await world.invoices('acct')
+    const [{ reference }] = invoice.payments
+    world.script.book
+      .get(reference)!
+      .refunds.push({ reference: null, amount: won(950n), status: 'succeeded' })
+    const { findPayment } = world.script.provider
+    world.script.provider.findPayment = async (...asked) => {
+      const answer = structuredClone(await findPayment(...asked))
+      world.script.provider.findPayment = findPayment
+      const refund = { invoice_id: invoice.invoice_id, amount: 900 }
+      expect((await world.post('/refund', refund)).status).toBe(200)
+      return answer
+    }
+    expect(await settleFromProvider(world.app, reference)).toBe('in_motion')
+    const amounts = async () =>
+      (await world.rows('select amount from billing.refund order by id')).map(amountOf)
+    expect(await amounts()).toEqual([900n])
+    expect(await settleFromProvider(world.app, reference)).toBe('settled')
+    expect(await amounts()).toEqual([900n, 950n])
     await expectPeace()
   })
 

@@ -1116,9 +1116,16 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'an answer that was overtaken by a later one is believed',
     file: 'src/billing/collection/settle-from-provider.ts',
-    from: 'if (payment.refunded < knew.refunded || payment.dispute.status !== knew.dispute) return false',
+    from: 'if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return false',
     to: 'if (payment.refunded < 0n && payment.dispute.status !== knew.dispute) return false',
     story: 'test/billing/disputes.test.ts',
+  },
+  {
+    name: 'what went back by hand is told from before a refund of ours went through',
+    file: 'src/billing/collection/settle-from-provider.ts',
+    from: 'if (payment.refunded !== knew.refunded ||',
+    to: 'if (payment.refunded < knew.refunded ||',
+    story: 'test/billing/reconcile.test.ts',
   },
   {
     name: 'a refund believes a total from before another one failed',

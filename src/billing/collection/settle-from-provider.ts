@@ -34,9 +34,13 @@ export type ProviderVerdict =
  * up, refunded more than we know, a refund that failed after all, disputed. Safe to run any number of times.
  */
 export async function settleFromProvider(app: BillingApp, reference: string): Promise<ProviderVerdict> {
-  const ours = await findByReference(app.db, reference)
-  if (!ours) return 'not_ours'
-  const { paymentId } = ours
+  const known = await findByReference(app.db, reference)
+  if (!known) return 'not_ours'
+  const { paymentId } = known
+  // What of ours is on its way comes first: it may move money, and a record from before that would tell of too little.
+  const sent = await listSentRefunds(app.db, paymentId)
+  for (const refundId of sent) await sendRefund(app, refundId)
+  const ours = (sent.length > 0 && (await findByReference(app.db, reference))) || known
   const lookup = await app.providers.named(ours.provider).findPayment(reference, ours.providerId)
   const differs = lookup.kind === 'found' ? !isAsAsked(lookup.payment, ours) : lookup.kind === 'mismatch'
   if (differs) await raiseContradiction(app.db, 'amount_differs', paymentId, app.clock())
@@ -70,8 +74,6 @@ export async function settleTaken(
   outcome: Extract<PaymentOutcome, { kind: 'paid' }>,
   record: ProviderPayment,
 ): Promise<boolean> {
-  for (const refundId of await listSentRefunds(app.db, paymentId)) await sendRefund(app, refundId)
-
   const now = app.clock()
   const { dispute } = record
   const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
@@ -79,8 +81,8 @@ export async function settleTaken(
     // It takes the subscription's lock first, as whoever ends one must.
     await settleDecided(tx, now, [{ paymentId, outcome }], app.terms.dunningDays)
     const payment = await lockTakenPayment(tx, paymentId)
-    // Somebody else asked later, and heard of a refund that failed or a dispute that moved on.
-    if (payment.refunded < knew.refunded || payment.dispute.status !== knew.dispute) return false
+    // Since we asked, a refund went through or failed, or a dispute moved on: the record may be from before or after that.
+    if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return false
     const events: NewEvent[] = []
     const isNews = dispute !== null && disputeDiffers(payment.dispute, dispute)
     if (isNews) events.push(...(await recordDispute(tx, now, payment.dispute, dispute)))
