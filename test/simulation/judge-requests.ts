@@ -158,7 +158,10 @@ export function cancellationHolds(facts: Facts): string[] {
     const own = new Map(
       facts.payments.filter((one) => one.subscription_id === id).map((one) => [one.id, one]),
     )
-    const begun = [...own.values()].filter(({ created_at }) => created_at.getTime() > endsAt)
+    // One that was adopted is dated by when its money was asked for, which is judged below.
+    const begun = [...own.values()].filter(
+      (one) => one.created_at.getTime() > endsAt && !facts.adopted.has(one.id),
+    )
     if (begun.length > 0) found.push(`${id}: ${begun.length} attempts began after its end`)
     // A request that takes time may overtake a charge that was decided before it and is on its way.
     const asked = entry.ended
