@@ -241,6 +241,27 @@ describe('what may have been sent before is looked up before its first send', ()
     expect(await world.rows('select from platform.alarm')).toEqual([])
   })
 
+  test('a refund for which a lost one of another number left no room is not asked for, and the lost one is recorded', async () => {
+    await world.subscribe('acct_1')
+    const [invoice] = await world.invoices('acct_1')
+    const record = world.script.book.get(invoice.payments[0].reference)!
+    const [lost] = await world.rows<Sent>(
+      `select billing.refund_reference('${invoice.payments[0].reference}', 2) as reference`,
+    )
+    record.refunds.push({ reference: lost!.reference, amount: record.amount, status: 'succeeded' })
+    await world.rows(`update billing.installation set lookup_first_before = '2026-04-05T09:00:30+09:00'`)
+    expect(await world.post('/refund', { invoice_id: invoice.invoice_id, amount: 400 })).toMatchObject({
+      status: 402,
+      body: { error: { code: 'refund_declined' } },
+    })
+    expect(world.script.calls.refund).toBe(0)
+    expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'refunded', amount_refunded: 9900 })
+    expect(await world.rows('select n, amount, origin, status from billing.refund order by n')).toEqual([
+      { n: 1, amount: 400n, origin: 'request', status: 'failed' },
+      { n: 2, amount: 9900n, origin: 'provider', status: 'succeeded' },
+    ])
+  })
+
   test('a refund that is turned down soon after a restore waits until that proves something', async () => {
     await world.subscribe('acct_1')
     const [invoice] = await world.invoices('acct_1')

@@ -1128,6 +1128,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/reconcile.test.ts',
   },
   {
+    name: 'a refund is asked for though a lost one left no room for it',
+    file: 'src/billing/refunds/send-refund.ts',
+    from: "if (found.kind === 'none' && guards.namesRefunds && !hasRoom(lookup.payment, refund.amount))",
+    to: "if (found.kind === 'none' && guards.namesRefunds && lookup.payment.amount.minor < 0n)",
+    story: 'test/billing/references.test.ts',
+  },
+  {
     name: 'a refund believes a total from before another one failed',
     file: 'src/billing/refunds/send-refund.ts',
     from: 'if (refund.refunded < knew) return',

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
+import type { Money } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { markDisputed } from '../payments/dispute-rows.ts'
 import {
@@ -189,15 +190,18 @@ async function look(app: BillingApp, refund: LeasedRefund): Promise<Looked> {
   if (lookup.kind === 'mismatch') return lookup
   if (lookup.kind !== 'found') return { kind: 'unknown' }
   if (!isAsAsked(lookup.payment, refund.payment)) return { kind: 'mismatch' }
-  const found = refundOnRecord(
-    lookup.payment,
-    refund,
-    refund.refunded,
-    app.providers.named(refund.provider).guards,
-  )
+  const { guards } = app.providers.named(refund.provider)
+  const found = refundOnRecord(lookup.payment, refund, refund.refunded, guards)
   // A refund of the lost database has our number, so ours can never be taken; the next one has the next.
   if (found.kind === 'mismatch' && refund.maybeSentBefore) return { kind: 'declined' }
+  // It is not there, and what is leaves no room for it: sent or not, it cannot be taken any more.
+  if (found.kind === 'none' && guards.namesRefunds && !hasRoom(lookup.payment, refund.amount))
+    return { kind: 'overtaken', on: lookup.payment }
   return found.kind === 'none' || found.kind === 'done' ? { ...found, on: lookup.payment } : found
+}
+
+function hasRoom({ amount, refunded }: ProviderPayment, { minor }: Money): boolean {
+  return refunded.minor + minor <= amount.minor
 }
 
 async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
