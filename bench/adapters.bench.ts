@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import type { Provider } from '../src/billing/providers/port.ts'
 import { portoneProvider } from '../src/billing/providers/portone/portone.ts'
 import { stripeProvider } from '../src/billing/providers/stripe/stripe.ts'
 import { tossProvider } from '../src/billing/providers/toss/toss.ts'
+import { renew } from './renew.ts'
 import { type BenchResult, interleave, median } from './result.ts'
-import { openStage, type Started } from './stage.ts'
+import { openStage } from './stage.ts'
 import { storeSubscriptions } from './stored-subscriptions.ts'
 
 const names = ['stripe', 'toss', 'portone'] as const
@@ -61,14 +61,14 @@ async function renewalsBesideSandbox(): Promise<BenchResult[]> {
         [name, 'sandbox'].map(async (one, at) => {
           const api = await stages[at]!.start('./provider-renewal-process.ts', [one])
           await storeSubscriptions(stages[at]!, api, 2_500)
-          await renew(api, 200)
+          await renew(api.process, 200)
           return api
         }),
       )
       const measured = await interleave({
         rounds: 5,
-        ours: () => renew(simulated!, atOnce),
-        floor: () => renew(sandbox!, atOnce),
+        ours: () => renew(simulated!.process, atOnce),
+        floor: () => renew(sandbox!.process, atOnce),
       })
       results.push({
         promise: `renewals over the simulator of ${name}, beside the sandbox`,
@@ -81,15 +81,6 @@ async function renewalsBesideSandbox(): Promise<BenchResult[]> {
     }
   }
   return results
-}
-
-async function renew({ process: service }: Started, count: number): Promise<number> {
-  service.send(count)
-  const ended = once(service, 'exit').then(() => {
-    throw new Error('the service under measurement ended')
-  })
-  const [perSecond] = (await Promise.race([once(service, 'message'), ended])) as [number]
-  return perSecond
 }
 
 async function p50(call: () => Promise<unknown>, times: number): Promise<number> {

@@ -33,6 +33,9 @@ export type Stage = {
   close(): Promise<void>
 }
 
+// The loader turns them on; what is built and shipped runs without, and a stack that is looked up in them is slow.
+const withoutSourceMaps = 'data:text/javascript,process.setSourceMapsEnabled(false)'
+
 export async function openStage(): Promise<Stage> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-bench-'))
   const server = await openEmbeddedPostgres({ dataDir })
@@ -50,7 +53,7 @@ export async function openStage(): Promise<Stage> {
   const processes: ChildProcess[] = []
   const launch = (script: string, args: string[]) => {
     const child = fork(fileURLToPath(new URL(script, import.meta.url)), args, {
-      execArgv: ['--import', 'tsx'],
+      execArgv: ['--import', 'tsx', '--import', withoutSourceMaps],
       env: { ...process.env, ...environment },
       // The log is written for real, to where nobody reads it.
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

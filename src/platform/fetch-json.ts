@@ -26,6 +26,19 @@ export type JsonAnswer =
       /** Undefined when the body is no JSON. */
       readonly body: unknown
     }
+  | NoAnswer
+
+/** The same, with the body as it came. */
+export type TextAnswer =
+  | {
+      readonly kind: 'answered'
+      readonly status: number
+      readonly headers: http.IncomingHttpHeaders
+      readonly text: string
+    }
+  | NoAnswer
+
+type NoAnswer =
   /** Certain: no byte of the request left, because no connection came about. */
   | { readonly kind: 'not_sent' }
   /** The request may have arrived and been acted on. */
@@ -37,20 +50,31 @@ export type FetchJsonOptions = {
   readonly maxAnswerBytes?: number
 }
 
-/** Redirects are answers like any other and are not followed: a signed or secret request goes where it was sent. */
 export function openFetchJson(options: FetchJsonOptions): FetchJson {
+  const fetchText = openFetchText(options)
+  const fetchJson = async (call: JsonCall): Promise<JsonAnswer> => {
+    const answer = await fetchText(call)
+    if (answer.kind !== 'answered') return answer
+    const { text, ...head } = answer
+    return { ...head, body: parse(text) }
+  }
+  return Object.assign(fetchJson, { close: fetchText.close })
+}
+
+/** Redirects are answers like any other and are not followed: a signed or secret request goes where it was sent. */
+export function openFetchText(options: FetchJsonOptions) {
   const { timeoutMs, maxConnections = 64, maxAnswerBytes = 1024 * 1024 } = options
   const pool = { keepAlive: true, maxSockets: maxConnections, scheduling: 'lifo' } as const
   const plain = new http.Agent(pool)
   const secure = new https.Agent(pool)
 
-  const fetchJson = (call: JsonCall) => {
+  const fetchText = (call: JsonCall) => {
     const transport = call.url.startsWith('https:')
       ? { send: https.request, agent: secure }
       : { send: http.request, agent: plain }
     return exchange(transport, call, { timeoutMs: call.timeoutMs ?? timeoutMs, maxAnswerBytes })
   }
-  return Object.assign(fetchJson, {
+  return Object.assign(fetchText, {
     close() {
       plain.destroy()
       secure.destroy()
@@ -64,7 +88,7 @@ function exchange(
   transport: Transport,
   call: JsonCall,
   limits: { timeoutMs: number; maxAnswerBytes: number },
-): Promise<JsonAnswer> {
+): Promise<TextAnswer> {
   return new Promise((resolve) => {
     let connected = false
     const request = transport.send(call.url, {
@@ -74,7 +98,7 @@ function exchange(
     })
     const timer = setTimeout(() => fail('timeout'), limits.timeoutMs)
 
-    const settle = (answer: JsonAnswer) => {
+    const settle = (answer: TextAnswer) => {
       clearTimeout(timer)
       resolve(answer)
     }
@@ -92,7 +116,7 @@ function exchange(
             kind: 'answered',
             status: response.statusCode ?? 0,
             headers: response.headers,
-            body: parse(text),
+            text,
           }),
         (why: 'broken_off' | 'too_large') => fail(why),
       )

@@ -284,14 +284,16 @@ async function insertCharges(pool: pg.Pool, charges: readonly NewCharge[]): Prom
 }
 
 async function findPayments(pool: pg.Pool, names: readonly string[]): Promise<(FoundPayment | undefined)[]> {
-  const { rows } = await pool.query<FoundPayment & { at: number }>({
+  const { rows } = await pool.query<{ [name in keyof FoundPayment]: FoundPayment[name] | null }>({
     name: 'sandbox-find',
-    text: `select n.at::int as at, sandbox.render_payment(p)::text as payment, p.billing_key as "billingKey", p.description
-           from unnest($1::text[]) with ordinality as n (name, at) cross join lateral sandbox.find_payment(n.name) as p`,
+    text: `select case when p.id is not null then sandbox.render_payment(p)::text end as payment,
+             p.billing_key as "billingKey", p.description
+           from unnest($1::text[]) with ordinality as n (name, at)
+           left join lateral sandbox.find_payment(n.name) as p on true
+           order by n.at`,
     values: [names],
   })
-  const found = new Map(rows.map(({ at, ...row }) => [at - 1, row]))
-  return names.map((_, at) => found.get(at))
+  return rows.map((row) => (row.payment === null ? undefined : (row as FoundPayment)))
 }
 
 function toEntered({ outcome, http_status, answer, card }: EnteredRow): Entered {

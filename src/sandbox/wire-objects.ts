@@ -100,8 +100,9 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
     ): Promise<'taken' | 'running' | FirstAnswer> => claimShared({ key, fingerprint, now, windowMs }),
 
     /** Keeps the first answer of a key that was taken. */
-    answerKey: (key: string, answer: Omit<FirstAnswer, 'fingerprint'>): Promise<void> =>
-      answerShared({ key, ...answer }),
+    async answerKey(key: string, answer: Omit<FirstAnswer, 'fingerprint'>): Promise<void> {
+      await answerShared({ key, ...answer })
+    },
 
     /** Gives a key back as if it had never been used. */
     async freeKey(key: string): Promise<void> {
@@ -117,33 +118,30 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
 type Named = { readonly kind: string; readonly id: string }
 
 async function getObjects(pool: pg.Pool, wire: string, named: readonly Named[]): Promise<unknown[]> {
-  const { rows } = await pool.query<{ at: number; body: unknown }>({
+  const { rows } = await pool.query<{ body: unknown }>({
     name: 'sandbox-get-objects',
-    text: `select n.at::int as at, o.body
+    text: `select o.body
            from unnest($2::text[], $3::text[]) with ordinality as n (kind, id, at)
-           join sandbox.wire_object as o on o.wire = $1 and o.kind = n.kind and o.id = n.id`,
+           left join sandbox.wire_object as o on o.wire = $1 and o.kind = n.kind and o.id = n.id
+           order by n.at`,
     values: [wire, named.map(({ kind }) => kind), named.map(({ id }) => id)],
   })
-  return inOrder(named.length, rows)
+  return rows.map(({ body }) => body ?? undefined)
 }
 
 async function getReferred(pool: pg.Pool, wire: string, named: readonly Named[]): Promise<unknown[]> {
-  const { rows } = await pool.query<{ at: number; body: unknown }>({
+  const { rows } = await pool.query<{ body: unknown }>({
     name: 'sandbox-get-referred',
-    text: `select n.at::int as at, o.body
+    text: `select o.body
            from unnest($2::text[], $3::text[]) with ordinality as n (kind, reference, at)
-           cross join lateral (
+           left join lateral (
              select body from sandbox.wire_object
              where wire = $1 and kind = n.kind and body ->> 'reference' = n.reference
-             order by created_at, id limit 1) as o`,
+             order by created_at, id limit 1) as o on true
+           order by n.at`,
     values: [wire, named.map(({ kind }) => kind), named.map(({ id }) => id)],
   })
-  return inOrder(named.length, rows)
-}
-
-function inOrder(count: number, rows: readonly { at: number; body: unknown }[]): unknown[] {
-  const found = new Map(rows.map(({ at, body }) => [at, body]))
-  return Array.from({ length: count }, (_, at) => found.get(at + 1))
+  return rows.map(({ body }) => body ?? undefined)
 }
 
 type KeyClaim = {
@@ -197,19 +195,14 @@ async function claimKeys(
 
 type KeyAnswer = Omit<FirstAnswer, 'fingerprint'> & { readonly key: string }
 
-async function answerKeys(pool: pg.Pool, wire: string, answers: readonly KeyAnswer[]): Promise<void[]> {
+/** As one text: lists of large texts would be escaped by hand, one by one. */
+async function answerKeys(pool: pg.Pool, wire: string, answers: readonly KeyAnswer[]): Promise<undefined[]> {
   await pool.query({
     name: 'sandbox-answer-wire-keys',
     text: `update sandbox.wire_answer as a set status = g.status, headers = g.headers, body = g.body
-           from unnest($2::text[], $3::int[], $4::jsonb[], $5::text[]) as g (key, status, headers, body)
+           from json_to_recordset($2) as g (key text, status int, headers jsonb, body text)
            where a.wire = $1 and a.key = g.key and ${isFlushedLater}`,
-    values: [
-      wire,
-      answers.map(({ key }) => key),
-      answers.map(({ status }) => status),
-      answers.map(({ headers }) => JSON.stringify(headers)),
-      answers.map(({ body }) => body),
-    ],
+    values: [wire, JSON.stringify(answers)],
   })
   return answers.map(() => undefined)
 }

@@ -588,7 +588,9 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
       if (!simulated.webhooks) return
       const { newSecret } = simulated.webhooks
       const secret = newSecret()
-      expect(provider.verifyWebhook({ ...signedBy(secret), secrets: [newSecret(), secret], now })).toEqual({
+      expect(
+        provider.verifyWebhook({ ...signedBy(secret), secrets: [newSecret(), secret], now }),
+      ).toMatchObject({
         eventId: 'evt-1',
       })
     })

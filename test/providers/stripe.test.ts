@@ -234,7 +234,7 @@ describe('the official SDK walks through the simulator', () => {
     const provider = stripeProvider({ secretKey: 'sk_test_x', timeoutMs: 1000 })
     const headers = { 'stripe-signature': signature }
     const delivery = { headers, body: Buffer.from(body), secrets: [secret], now: new Date() }
-    expect(provider.verifyWebhook(delivery)).toEqual({ eventId: event.id })
+    expect(provider.verifyWebhook(delivery)).toEqual({ eventId: event.id, message: JSON.parse(body) })
     expect(provider.readWebhook(JSON.parse(body))).toMatchObject({ reference: 'walk-told' })
     const dispute = inbox.bodies().find((text) => text.includes('charge.dispute.created'))!
     expect(provider.readWebhook(JSON.parse(dispute))).toMatchObject({

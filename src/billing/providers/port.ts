@@ -228,7 +228,11 @@ export type WebhookDelivery = {
   readonly now: Date
 }
 
-export type VerifiedWebhook = { readonly eventId: string }
+export type VerifiedWebhook = {
+  readonly eventId: string
+  /** What the body says, where the id had to be read from it. */
+  readonly message?: unknown
+}
 
 export type WebhookHint = {
   readonly type: string

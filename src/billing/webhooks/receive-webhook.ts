@@ -6,7 +6,7 @@ import { refuse } from '../../platform/refusal.ts'
 import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingApp } from '../app.ts'
 import { stopCharging } from '../charging-stop.ts'
-import type { Provider } from '../providers/port.ts'
+import type { Provider, VerifiedWebhook } from '../providers/port.ts'
 import { type Inbox, insertHint } from './inbox-rows.ts'
 import { claimOf } from './webhook.ts'
 
@@ -27,8 +27,8 @@ export async function receiveWebhook(
   const authentic = verify(app, senders, headers, body)
   if (!authentic) throw refuse('invalid_signature')
 
-  const { provider, eventId } = authentic
-  const hint = provider.readWebhook(readJson(body))
+  const { provider, eventId, message } = authentic
+  const hint = provider.readWebhook(readJson(body, message))
   if (hint.live && app.terms.sandbox) await stopCharging(app.db, 'live_webhook', app.clock())
   const isNew = await inbox.add({
     provider: provider.name,
@@ -51,13 +51,13 @@ function verify(
   senders: readonly Provider[],
   headers: IncomingHttpHeaders,
   body: Buffer,
-): { provider: Provider; eventId: string } | undefined {
+): (VerifiedWebhook & { provider: Provider }) | undefined {
   // Real time: a signature does not grow older because the sandbox clock was moved.
   const now = new Date()
   for (const provider of senders) {
     const secrets = app.terms.webhookSecrets[provider.name] ?? []
     const verified = secrets.length > 0 && provider.verifyWebhook({ headers, body, secrets, now })
-    if (verified) return { provider, eventId: verified.eventId }
+    if (verified) return { provider, ...verified }
   }
   return undefined
 }
@@ -82,9 +82,10 @@ function unsigning({ providers }: BillingApp): Provider {
   return providers.all.find(({ name }) => name === 'toss') ?? providers.forNew
 }
 
-function readJson(body: Buffer): unknown {
+/** `parsed`: the same, if somebody had to read it before. */
+function readJson(body: Buffer, parsed?: unknown): unknown {
   if (!isUtf8(body)) throw refuse('invalid_json')
-  return parseJson(body.toString('utf8'))
+  return parsed ?? parseJson(body.toString('utf8'))
 }
 
 const nameFields = ['orderId', 'order_id', 'paymentKey', 'payment_key', 'paymentId', 'payment_id']

@@ -67,7 +67,7 @@ export type StoredRefund = {
   readonly pendingUntil: string | null
 }
 
-/** A payment as the book tells it. */
+/** As Stripe tells an instant. */
 export function seconds(instant: string): number {
   return Math.floor(Date.parse(instant) / 1000)
 }

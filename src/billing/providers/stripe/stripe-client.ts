@@ -1,5 +1,5 @@
 import Stripe from 'stripe'
-import { type JsonAnswer, openFetchJson } from '../../../platform/fetch-json.ts'
+import { openFetchText, type TextAnswer } from '../../../platform/fetch-json.ts'
 
 /** The version of Stripe's API whose words this adapter understands; Stripe answers in it whatever the account is set to. */
 const apiVersion = '2026-10-28.endive'
@@ -20,7 +20,7 @@ const maxAnswerBytes = 8 * 1024 * 1024
  */
 export function openStripeClient(options: StripeClientOptions): Stripe {
   const { timeoutMs, maxConnections } = options
-  const fetchJson = openFetchJson({
+  const fetchText = openFetchText({
     timeoutMs,
     maxAnswerBytes,
     ...(maxConnections && { maxConnections }),
@@ -29,7 +29,7 @@ export function openStripeClient(options: StripeClientOptions): Stripe {
     url: unknown,
     init: { method?: string; headers?: unknown; body?: unknown } = {},
   ) => {
-    const answer = await fetchJson({
+    const answer = await fetchText({
       method: init.method === 'POST' ? 'POST' : 'GET',
       url: String(url),
       headers: headersOf(init.headers),
@@ -54,27 +54,24 @@ export function openStripeClient(options: StripeClientOptions): Stripe {
 /** No connection came about: certainly nothing was done. */
 export class NotSent extends Error {}
 
-function responseOf(answer: JsonAnswer): Response {
+/** What the SDK and we read of a `Response`; making a real one costs more than the rest of the call. */
+function responseOf(answer: TextAnswer) {
   if (answer.kind === 'not_sent') throw new NotSent('no connection came about')
   if (answer.kind === 'unknown') throw new Error('there was no answer')
+  const { status, text } = answer
   // The SDK takes whatever names no error for a success, redirects and failures of a proxy among them.
-  if ((answer.status < 200 || answer.status > 299) && !namesError(answer.body))
-    throw new Error('the answer is not one of Stripe')
-  const headers = new Headers()
-  for (const [name, value] of Object.entries(answer.headers)) {
-    if (typeof value === 'string') headers.set(name, value)
+  if ((status < 200 || status > 299) && !namesError(text)) throw new Error('the answer is not one of Stripe')
+  const headers = new Map(Object.entries(answer.headers).filter(([, value]) => typeof value === 'string'))
+  return { status, headers, text: async () => text }
+}
+
+function namesError(text: string): boolean {
+  try {
+    const { error } = JSON.parse(text) as { error?: unknown }
+    return typeof error === 'object' && error !== null
+  } catch {
+    return false
   }
-  const body = answer.body === undefined ? 'this is not JSON' : JSON.stringify(answer.body)
-  return new Response(hasNoBody(answer.status) ? null : body, { status: answer.status, headers })
-}
-
-function namesError(body: unknown): boolean {
-  const error = (body as { error?: unknown } | null | undefined)?.error
-  return typeof error === 'object' && error !== null
-}
-
-function hasNoBody(status: number): boolean {
-  return status === 204 || status === 304
 }
 
 function headersOf(given: unknown): Record<string, string> {

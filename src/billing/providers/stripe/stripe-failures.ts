@@ -72,7 +72,7 @@ export function isReplay(headers: unknown): boolean {
 
 /** The SDK tells an answer's headers as a plain object with an error, and as the transport has them otherwise. */
 export function headerOf(headers: unknown, name: string): string | undefined {
-  if (headers instanceof Headers) return headers.get(name) ?? undefined
+  if (headers instanceof Map) return headers.get(name)
   const value = (headers as Record<string, unknown> | null | undefined)?.[name]
   return typeof value === 'string' ? value : undefined
 }

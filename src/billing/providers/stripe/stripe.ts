@@ -263,8 +263,9 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
 
     verifyWebhook(delivery) {
       if (!verifyStripeSignature(delivery)) return undefined
-      const eventId = textAt(parsed(delivery.body), 'id')
-      return eventId === undefined ? undefined : { eventId }
+      const message = parsed(delivery.body)
+      const eventId = textAt(message, 'id')
+      return eventId === undefined ? undefined : { eventId, message }
     },
 
     readWebhook: readHint,
