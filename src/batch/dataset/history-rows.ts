@@ -57,29 +57,47 @@ export async function withHistoryInParts<T>(
     const lastDay = calendar?.days.at(-1)
     const month = lastDay === undefined ? undefined : monthOf(lastDay)
     const walk = async (each: (part: HistoryPart) => Promise<void>, beforeMonth: number | undefined) => {
-      await declareHistory(tx, undefined)
-      const sites = openIndex()
-      let held: SeriesRow[] = []
-      let fetched: SeriesRow[]
-      do {
-        fetched = await fetchSeries(tx, size)
-        held.push(...fetched)
-        const rows = held.slice(0, fetched.length < size ? held.length : lastKeywordIn(held))
-        held = held.slice(rows.length)
-        if (rows.length === 0) continue
-        const keywords = openIndex()
-        const ranks = historyOf(rows, sites, keywords)
-        const volumes = await readVolumes(tx, keywords.names, beforeMonth)
-        await each({ history: { ...ranks, ...volumes.found }, series: rows.map(seriesOf) })
-      } while (fetched.length === size)
-      await sql`close history`.execute(tx)
+      const parts = readParts(tx, size, beforeMonth)
+      for (let reading = parts.next(); ; ) {
+        const { value: part, done } = await reading
+        if (done) return
+        // The next one is read while this one is worked on.
+        reading = parts.next()
+        reading.catch(() => {})
+        await each(part)
+      }
     }
-    return act({
+    await declareHistory(tx, undefined, 'scroll')
+    const done = await act({
       calendar,
       each: (each) => walk(each, month),
       eachWithoutVolumes: (each) => walk(each, undefined),
     })
+    await sql`close history`.execute(tx)
+    return done
   })
+}
+
+async function* readParts(
+  tx: BatchTx,
+  size: number,
+  beforeMonth: number | undefined,
+): AsyncGenerator<HistoryPart, undefined> {
+  await sql`move absolute 0 from history`.execute(tx)
+  const sites = openIndex()
+  let held: SeriesRow[] = []
+  let fetched: SeriesRow[]
+  do {
+    fetched = await fetchSeries(tx, size)
+    held.push(...fetched)
+    const rows = held.slice(0, fetched.length < size ? held.length : lastKeywordIn(held))
+    held = held.slice(rows.length)
+    if (rows.length === 0) continue
+    const keywords = openIndex()
+    const ranks = historyOf(rows, sites, keywords)
+    const volumes = await readVolumes(tx, keywords.names, beforeMonth)
+    yield { history: { ...ranks, ...volumes.found }, series: rows.map(seriesOf) }
+  } while (fetched.length === size)
 }
 
 /** Where the last keyword begins, of which more series may follow. */
@@ -126,10 +144,15 @@ type SeriesRow = {
   packed: Buffer
 }
 
-async function declareHistory(tx: BatchTx, until: string | undefined): Promise<void> {
+/** With `scroll` PostgreSQL keeps the packed series, so that whoever goes through them again does not wait for them again. */
+async function declareHistory(
+  tx: BatchTx,
+  until: string | undefined,
+  scroll: 'scroll' | 'no scroll',
+): Promise<void> {
   // Each rank is twelve bytes: day, place (negative: not found), depth and the first bytes of the page's hash.
   await sql`
-    declare history no scroll cursor for
+    declare history ${sql.raw(scroll)} cursor for
     select s.*, k.key, k.removed_at is null as is_registered
     from (
       select workspace_id, keyword_id, engine, device, location,
@@ -170,7 +193,7 @@ function seriesOf(row: SeriesRow): SeriesName & { isRegistered: boolean } {
 
 async function readRanks(tx: BatchTx, until: string | undefined) {
   const hash = createHash('sha256')
-  await declareHistory(tx, until)
+  await declareHistory(tx, until, 'no scroll')
   const all: SeriesRow[] = []
   for (let rows = await fetchSeries(tx, seriesPerFetch); rows.length > 0; ) {
     for (const row of rows) {

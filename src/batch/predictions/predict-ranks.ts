@@ -1,5 +1,6 @@
 import { invariant } from '../../platform/invariant.ts'
 import { threadScript } from '../../platform/package-files.ts'
+import { pieces } from '../../platform/pieces.ts'
 import type { BatchApp } from '../app.ts'
 import {
   columnOf,
@@ -24,6 +25,8 @@ import { type NewPrediction, type Reason, storePredictions } from './prediction-
 import { forgetOldPredictions, type ScoringApp, scorePastPredictions } from './score-past-predictions.ts'
 
 const blockSize = 2_000
+/** After so many rows what is being stored and read meanwhile may take its next step. */
+const rowsAtOnce = 256
 const surroundingsShare = 0.3
 
 /** Predicts every series of a registered keyword that has a usable rank, then looks how earlier predictions turned out. */
@@ -83,12 +86,14 @@ export async function scoreAll(
     const around = gathering.end()
     const lastDay = calendar.days.at(-1)!
     passed = 0
+    const storing = openStoring(app, active)
     await each(async (part) => {
-      metrics.predictions += await predictPart(app, active, model, part, around)
+      metrics.predictions += await predictPart(storing, active, model, part, around)
       metrics.outcomes += await scorePastPredictions(app, part, lastDay)
       passed += part.history.days.length
       report(surroundingsShare + (1 - surroundingsShare) * (passed / ranks))
     })
+    await storing.done()
     await forgetOldPredictions(app, lastDay)
   })
   return metrics
@@ -110,9 +115,30 @@ async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model
   }
 }
 
+type Storing = { add(block: NewPrediction[]): Promise<void>; done(): Promise<void> }
+
+/** While one block is being stored, the next is predicted; more than these two are never held. */
+function openStoring(app: ScoringApp, { id, manifest }: RegisteredModel): Storing {
+  let underWay: Promise<void> = Promise.resolve()
+  const store = (block: NewPrediction[]) =>
+    app.db.transaction().execute(async (tx) => {
+      await app.fence(tx)
+      await storePredictions(tx, id, manifest.label.horizon_days, block, app.clock())
+    })
+  return {
+    async add(block) {
+      await underWay
+      underWay = store(block)
+      // Whoever adds the next one, or asks for the end, is told.
+      underWay.catch(() => {})
+    },
+    done: () => underWay,
+  }
+}
+
 /** Predicts the series of a part whose keywords are registered. */
 async function predictPart(
-  app: ScoringApp,
+  storing: Storing,
   active: RegisteredModel,
   model: Model,
   { history, series }: HistoryPart,
@@ -126,32 +152,30 @@ async function predictPart(
     latest.map((_, row) => row),
     around,
   )
-  const { label, rivals } = active.manifest
-  const naive = columns[columnOf[naiveRules[rivals.naive.rule as NaiveRule]]]!
-  const horizonDays = label.horizon_days
+  const naive = columns[columnOf[naiveRules[active.manifest.rivals.naive.rule as NaiveRule]]]!
   for (let from = 0; from < chosen.length; from += blockSize) {
-    const to = Math.min(from + blockSize, chosen.length)
-    const part = columns.map((column) => column.subarray(from, to))
-    const { probabilities, tops, reasons } = predictWithReasons(model, part)
-    const block = chosen.slice(from, to).map(
-      (at, row): NewPrediction => ({
-        ...series[at]!,
-        day: dayName(history.days[latest[from + row]!]!),
-        probabilities: {
-          rise: probabilities[row * classes.length]!,
-          hold: probabilities[row * classes.length + 1]!,
-          fall: probabilities[row * classes.length + 2]!,
-        },
-        predicted: classes[tops[row]!]!,
-        usableDays: history.starts[at + 1]! - history.starts[at]!,
-        naiveSign: signOf(naive[from + row]!),
-        reasons: reasonsOf(reasons, row),
-      }),
-    )
-    await app.db.transaction().execute(async (tx) => {
-      await app.fence(tx)
-      await storePredictions(tx, active.id, horizonDays, block, app.clock())
-    })
+    const block: NewPrediction[] = []
+    for await (const rows of pieces(chosen.slice(from, from + blockSize), rowsAtOnce)) {
+      const first = from + block.length
+      const part = columns.map((column) => column.subarray(first, first + rows.length))
+      const { probabilities, tops, reasons } = predictWithReasons(model, part)
+      for (const [row, at] of rows.entries()) {
+        block.push({
+          series: series[at]!,
+          day: dayName(history.days[latest[first + row]!]!),
+          probabilities: {
+            rise: probabilities[row * classes.length]!,
+            hold: probabilities[row * classes.length + 1]!,
+            fall: probabilities[row * classes.length + 2]!,
+          },
+          predicted: classes[tops[row]!]!,
+          usableDays: history.starts[at + 1]! - history.starts[at]!,
+          naiveSign: signOf(naive[first + row]!),
+          reasons: reasonsOf(reasons, row),
+        })
+      }
+    }
+    await storing.add(block)
   }
   return chosen.length
 }

@@ -22,13 +22,15 @@ export type Prediction = SeriesParts & {
   outcome: ClassName | null
 }
 
-export type NewPrediction = SeriesName & {
+export type NewPrediction = {
+  series: SeriesName
   day: string
   probabilities: Record<ClassName, number>
   predicted: ClassName
   usableDays: number
   /** Which way the model's naive rule expected the rank to go. */
   naiveSign: number
+  /** At most three, the strongest first. */
   reasons: Reason[]
 }
 
@@ -41,25 +43,26 @@ export async function storePredictions(
   now: Date,
 ): Promise<void> {
   const column = <T>(pick: (prediction: NewPrediction) => T) => predictions.map(pick)
-  // Lists of lists have to be of one length in PostgreSQL, so reasons travel as JSON.
-  const reasons = JSON.stringify(column((one) => one.reasons))
+  // Lists of lists have to be of one length in PostgreSQL, so the first reasons travel as one list, the second as another.
+  const feature = (n: number) => sql`${column((one) => one.reasons[n]?.feature ?? null)}::text[]`
+  const contribution = (n: number) => sql`${column((one) => one.reasons[n]?.contribution ?? null)}::float8[]`
   await sql`
     insert into batch.prediction as p (workspace_id, keyword_id, engine, device, location, day, model_id, horizon_days, rise,
                                        hold, fall, predicted, usable_days, naive_sign, features, contributions, predicted_at)
     select g.workspace_id, g.keyword_id, g.engine, g.device, g.location, g.day, ${modelId}, ${horizonDays}, g.rise, g.hold,
            g.fall, g.predicted, g.usable_days, g.naive_sign,
-           array(select r ->> 'feature' from jsonb_array_elements(w.reasons) with ordinality as e (r, n) order by n),
-           array(select (r ->> 'contribution')::float8 from jsonb_array_elements(w.reasons) with ordinality as e (r, n) order by n),
+           array_remove(array[g.feature_1, g.feature_2, g.feature_3], null),
+           array_remove(array[g.contribution_1, g.contribution_2, g.contribution_3], null),
            ${now}
-    from unnest(${column((one) => one.workspaceId)}::text[], ${column((one) => one.keywordId)}::bigint[],
-                ${column((one) => one.engine)}::text[], ${column((one) => one.device)}::text[],
-                ${column((one) => one.location)}::text[], ${column((one) => one.day)}::date[],
+    from unnest(${column(({ series }) => series.workspaceId)}::text[], ${column(({ series }) => series.keywordId)}::bigint[],
+                ${column(({ series }) => series.engine)}::text[], ${column(({ series }) => series.device)}::text[],
+                ${column(({ series }) => series.location)}::text[], ${column((one) => one.day)}::date[],
                 ${column((one) => one.probabilities.rise)}::float8[], ${column((one) => one.probabilities.hold)}::float8[],
                 ${column((one) => one.probabilities.fall)}::float8[], ${column((one) => one.predicted)}::text[],
-                ${column((one) => one.usableDays)}::int[], ${column((one) => one.naiveSign)}::int[])
-      with ordinality
-      as g (workspace_id, keyword_id, engine, device, location, day, rise, hold, fall, predicted, usable_days, naive_sign, n)
-    join jsonb_array_elements(${reasons}::jsonb) with ordinality as w (reasons, n) using (n)
+                ${column((one) => one.usableDays)}::int[], ${column((one) => one.naiveSign)}::int[],
+                ${feature(0)}, ${feature(1)}, ${feature(2)}, ${contribution(0)}, ${contribution(1)}, ${contribution(2)})
+      as g (workspace_id, keyword_id, engine, device, location, day, rise, hold, fall, predicted, usable_days, naive_sign,
+            feature_1, feature_2, feature_3, contribution_1, contribution_2, contribution_3)
     order by g.workspace_id, g.keyword_id, g.engine, g.device, g.location
     on conflict (workspace_id, keyword_id, engine, device, location, day) do update
       set model_id = excluded.model_id, horizon_days = excluded.horizon_days, rise = excluded.rise, hold = excluded.hold,
