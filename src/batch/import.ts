@@ -45,7 +45,8 @@ export type ImportState = ImportPosition & ImportCounts
 export type ImportTarget<Part> = {
   /** What is imported into what; an import of the same file into something else starts anew. */
   readonly name: string
-  prepare(chunk: ImportChunk, now: Date): { part: Part; rejections: ImportRejection[] }
+  /** In pieces, because the rows of the part before go out meanwhile. */
+  prepare(chunk: ImportChunk, now: Date): Promise<{ part: Part; rejections: ImportRejection[] }>
   store(
     client: pg.PoolClient,
     part: Part,
@@ -75,7 +76,7 @@ export async function importRecords<Part>(
   let storing: Promise<void> = Promise.resolve()
   for await (const chunk of source.read(state)) {
     const now = app.clock()
-    const prepared = target.prepare(chunk, now)
+    const prepared = await target.prepare(chunk, now)
     await storing
     storing = inTransaction(app.pool, async (client) => {
       const stored = await target.store(client, prepared.part, now)

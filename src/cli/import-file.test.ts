@@ -28,14 +28,14 @@ describe('a file read in parts', () => {
       : `키워드 ${at},${'x'.repeat(at % 90)}`
 
   test.each([
-    ['CSV', `\ufeffkeyword,url\r\n${Array.from({ length: 9000 }, (_, at) => csvRow(at)).join('\r\n')}\r\n`],
+    ['CSV', `\ufeffkeyword,url\r\n${Array.from({ length: 18_000 }, (_, at) => csvRow(at)).join('\r\n')}\r\n`],
     [
       'CSV without a last line break',
-      `keyword,url\n${Array.from({ length: 9000 }, (_, at) => csvRow(at)).join('\n')}`,
+      `keyword,url\n${Array.from({ length: 18_000 }, (_, at) => csvRow(at)).join('\n')}`,
     ],
     [
       'JSON lines',
-      Array.from({ length: 9000 }, (_, at) => `{"keyword":"키 ${at}","url":"${'y'.repeat(at % 40)}"}`).join(
+      Array.from({ length: 18_000 }, (_, at) => `{"keyword":"키 ${at}","url":"${'y'.repeat(at % 40)}"}`).join(
         '\n',
       ),
     ],
@@ -43,7 +43,7 @@ describe('a file read in parts', () => {
     const path = join(folder, name)
     writeFileSync(path, text)
     const { records, ends } = await readAll(path)
-    expect(records).toHaveLength(9000)
+    expect(records).toHaveLength(18_000)
     expect(ends.length).toBeGreaterThan(2)
     expect(ends.at(-1)!.bytes).toBe(Buffer.byteLength(text))
     const lineBreaks = text.split('\n').length - (text.endsWith('\n') ? 1 : 0)

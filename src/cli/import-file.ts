@@ -67,8 +67,8 @@ export async function headOf(path: string): Promise<{ head: Buffer; size: number
 }
 
 const headBytes = 65_536
-// Some two thousand records: enough to make a transaction worth its while, and gone before they grow old in memory.
-const partBytes = 131_072
+// Some four thousand records: enough to make a transaction worth its while, and gone before they grow old in memory.
+const partBytes = 262_144
 const longestLine = 8_388_608
 
 /** How records are written: JSON lines, or CSV with these columns. */

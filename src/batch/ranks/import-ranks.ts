@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { pieces } from '../../platform/pieces.ts'
 import type { BatchApp, BatchDb } from '../app.ts'
 import { copyIn, copyText } from '../copy-in.ts'
 import {
@@ -31,7 +32,7 @@ export async function importRanks(
 type Part = {
   /** The ranks in the form that COPY takes, where all their keywords are known already. */
   readonly copy: { rows: Buffer; ranks: number; reported: number; months: ReadonlySet<string> } | undefined
-  read(): ReadRanks
+  read(): Promise<ReadRanks>
 }
 
 type ReadRanks = {
@@ -53,10 +54,11 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
 
     // Of a part that is ready for COPY only the bytes are kept: objects by the thousand that outlive their making
     // cost more memory than all else. The few parts that need the ranks themselves read them again.
-    prepare(chunk, now) {
-      const read = readRanks(chunk.records(), now)
+    async prepare(chunk, now) {
+      const read = await readRanks(chunk.records(), now)
       const { ranks, settled, rejections } = read
-      if (!isNews || !ids.knowAll(settled)) return { part: { copy: undefined, read: () => read }, rejections }
+      if (!isNews || !ids.knowAll(settled))
+        return { part: { copy: undefined, read: async () => read }, rejections }
       const rows = copyRows(workspaceId, settled, ids.known)
       const copy = { rows, ranks: settled.length, reported: ranks.length, months: monthsOf(settled) }
       return { part: { copy, read: () => readRanks(chunk.records(), now) }, rejections }
@@ -69,7 +71,7 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
           return { inserted: copy.ranks, updated: 0, unchanged: copy.reported - copy.ranks, rejections: [] }
         }
       }
-      const { ranks, records, settled } = read()
+      const { ranks, records, settled } = await read()
       await ids.learn(client, settled)
       const known = settled.filter(({ key }) => ids.known.has(key))
       const months = monthsOf(known)
@@ -96,18 +98,20 @@ function rankTarget(app: BatchApp, workspaceId: string): ImportTarget<Part> {
 
 const checkForm = openFormCheck(RankForm, ['position', 'searched_depth', 'mean_position'])
 
-function readRanks(given: readonly ImportRecord[], now: Date): ReadRanks {
+async function readRanks(given: readonly ImportRecord[], now: Date): Promise<ReadRanks> {
   const read = openRankReader(now)
   const ranks: Rank[] = []
   const records: ImportRecord[] = []
   const rejections: ImportRejection[] = []
-  for (const record of given) {
-    const code = checkForm(record)
-    const verdict = code === undefined ? read(record.fields as RankObservation) : { refusal: code }
-    if (verdict.refusal === undefined) {
-      ranks.push(verdict)
-      records.push(record)
-    } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
+  for await (const piece of pieces(given)) {
+    for (const record of piece) {
+      const code = checkForm(record)
+      const verdict = code === undefined ? read(record.fields as RankObservation) : { refusal: code }
+      if (verdict.refusal === undefined) {
+        ranks.push(verdict)
+        records.push(record)
+      } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
+    }
   }
   return { ranks, records, settled: dedupe(ranks), rejections }
 }

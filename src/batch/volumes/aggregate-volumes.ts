@@ -30,20 +30,26 @@ export async function aggregateVolumes(
   const aggregated = { keywords: 0, months: 0 }
   let done = 0
   let lastKey: string | undefined
-  let after: DirtyMonth | undefined
-  for (;;) {
-    const dirty = await listDirtyMonths(app.db, after, pageSize)
-    after = dirty.at(-1)
-    if (after === undefined) return aggregated
-
-    const settled = await settle(app, dirty, await workOut(app, dirty))
+  const count = (settled: readonly DirtyMonth[]) => {
     for (const { key } of settled) {
       if (key !== lastKey) aggregated.keywords++
       lastKey = key
     }
     aggregated.months += settled.length
+  }
+  let after: DirtyMonth | undefined
+  let settling: Promise<DirtyMonth[]> = Promise.resolve([])
+  for (;;) {
+    const dirty = await listDirtyMonths(app.db, after, pageSize)
+    const worked = await workOut(app, dirty)
+    count(await settling)
+    if (done > 0) onProgress({ done: Math.min(done, of), of })
+    after = dirty.at(-1)
+    if (after === undefined) return aggregated
+    // While these are stored, the next are read and worked out.
+    settling = settle(app, dirty, worked)
+    settling.catch(() => {})
     done += dirty.length
-    onProgress({ done: Math.min(done, of), of })
   }
 }
 
@@ -56,13 +62,14 @@ async function workOut(
   app: BatchApp,
   dirty: readonly DirtyMonth[],
 ): Promise<Map<DirtyMonth, WorkedOutMonth>> {
+  if (dirty.length === 0) return new Map()
   const keptFrom = await findKeptFrom(app.db)
   const observations = await listObservationsOf(app.db, dirty)
   const worked = new Map<DirtyMonth, WorkedOutMonth>()
   dirty.forEach((one, at) => {
     const volume = monthlyVolume(one.month, observations[at]!)
     if (!volume || (volume.quality !== 'reported' && isGone(one, keptFrom))) return
-    const atMonthEnd = volumeAtMonthEnd(one.month, observations[at]!) ?? null
+    const atMonthEnd = volumeAtMonthEnd(one.month, observations[at]!, volume) ?? null
     worked.set(one, { ...volume, atMonthEnd, key: one.key, source: one.source })
   })
   return worked

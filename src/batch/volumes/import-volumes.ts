@@ -1,3 +1,4 @@
+import { pieces } from '../../platform/pieces.ts'
 import type { BatchApp } from '../app.ts'
 import {
   type ImportChunk,
@@ -79,17 +80,22 @@ function rejectionsOf(chunk: ImportChunk, tooLate: ReadonlySet<number>): ImportR
     .map(({ line, raw }) => ({ line, raw, code: 'day_not_kept' }))
 }
 
-function prepareVolumes(chunk: ImportChunk, now: Date): { part: Part; rejections: ImportRejection[] } {
+async function prepareVolumes(
+  chunk: ImportChunk,
+  now: Date,
+): Promise<{ part: Part; rejections: ImportRejection[] }> {
   const horizon = horizonOf(now)
   const volumes: KeptVolume[] = []
   const lines: number[] = []
   const rejections: ImportRejection[] = []
-  for (const record of chunk.records()) {
-    const verdict = readRecord(record, horizon)
-    if (verdict.refusal === undefined) {
-      volumes.push(verdict)
-      lines.push(record.line)
-    } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
+  for await (const piece of pieces(chunk.records())) {
+    for (const record of piece) {
+      const verdict = readRecord(record, horizon)
+      if (verdict.refusal === undefined) {
+        volumes.push(verdict)
+        lines.push(record.line)
+      } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
+    }
   }
   return { part: { volumes, lines, chunk }, rejections }
 }

@@ -36,17 +36,16 @@ export function monthlyVolume(
 /**
  * What a month's volume was known to be on the day it ended, as a feature of later days: a window that ends after the
  * month also covers days of it, and nobody knew that window then. The middle of its bounds where only these are known;
- * undefined where there was too little to go by.
+ * undefined where there was too little to go by. `whole`: the month worked out of all of them.
  */
 export function volumeAtMonthEnd(
   month: Month,
   observations: readonly VolumeObservation[],
+  whole?: MonthlyVolume,
 ): number | undefined {
   const firstOfNext = addDays(`${month}-01`, daysInMonth(Number(month.slice(0, 4)), Number(month.slice(5))))
-  const known = monthlyVolume(
-    month,
-    observations.filter(({ day }) => day < firstOfNext),
-  )
+  const byThen = observations.filter(({ day }) => day < firstOfNext)
+  const known = whole && byThen.length === observations.length ? whole : monthlyVolume(month, byThen)
   return known && counts(known) ? (known.volumeMin + known.volumeMax) / 2 : undefined
 }
 
@@ -230,8 +229,18 @@ function yearBefore(month: Month): Month {
   return `${String(Number(month.slice(0, 4)) - 1).padStart(4, '0')}${month.slice(4)}`
 }
 
+const dayNumbers = new Map<Day, number>()
+const mostRemembered = 10_000
+
+/** Remembered, because a million observations speak of a few hundred days. */
 function dayNumber(day: Day): number {
-  return daysBetween('1970-01-01', day)
+  let number = dayNumbers.get(day)
+  if (number === undefined) {
+    if (dayNumbers.size === mostRemembered) dayNumbers.clear()
+    number = daysBetween('1970-01-01', day)
+    dayNumbers.set(day, number)
+  }
+  return number
 }
 
 function times({ min, max }: Bounds, factor: number): Bounds {
