@@ -1,6 +1,9 @@
 import { setPriority } from 'node:os'
 
-/** On Linux a priority belongs to a thread: the one that calls this takes what the API leaves over. */
-export function giveWay(): void {
-  if (process.platform === 'linux') setPriority(10)
+/** Work that nobody waits for gets what everything else leaves over; what somebody waits for, a tenth of a busy core. */
+const niceness = { nobody: 19, somebody: 10 } as const
+
+/** On Linux a priority belongs to a thread: the one that calls this makes way for the API. */
+export function giveWay(whoWaits: keyof typeof niceness = 'nobody'): void {
+  if (process.platform === 'linux') setPriority(niceness[whoWaits])
 }

@@ -9,7 +9,7 @@ export type Printed = { readonly n: number } & (
   | { readonly error: unknown }
 )
 
-giveWay()
+giveWay('somebody')
 parentPort!.on('message', async ({ n, order }: PrintMessage) => {
   try {
     const pdf = new Uint8Array(await renderInvoicePdf(order))
