@@ -112,7 +112,8 @@ const dueNow = [
   `select 1 from billing.payment where status in ('sending', 'unknown') and (next_lookup_at <= now() or lookup_by <= ${now})`,
   `select 1 from billing.refund where status = 'pending' and (next_lookup_at <= now() or lookup_by <= ${now})`,
   `select 1 from billing.payment_method where state = 'pending' and next_lookup_at <= now()`,
-  `select 1 from billing.webhook where status = 'waiting' and next_lookup_at <= now()`,
+  // One that has just come has its first look in a second.
+  `select 1 from billing.webhook where status = 'waiting' and (next_lookup_at <= now() or tries = 0)`,
   `select 1 from sandbox.delivery where status = 'waiting'`,
   'select 1 from graphile_worker._private_jobs where attempts < max_attempts',
 ]
