@@ -3,6 +3,7 @@ import type { TSchema } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { BatchApp } from './app.ts'
 import { deleteProgress, findProgress, type ImportProgress, moveProgress } from './import-progress-rows.ts'
+import { oneBehind } from './one-behind.ts'
 
 /** How far a file has been read. */
 export type ImportPosition = { bytes: number; lines: number }
@@ -73,12 +74,11 @@ export async function importRecords<Part>(
   onProgress(state)
 
   // The next part is read and prepared while the database is busy with the one before.
-  let storing: Promise<void> = Promise.resolve()
+  const storing = oneBehind<void>()
   for await (const chunk of source.read(state)) {
     const now = app.clock()
     const prepared = await target.prepare(chunk, now)
-    await storing
-    storing = inTransaction(app.pool, async (client) => {
+    const store = async (client: pg.PoolClient) => {
       const stored = await target.store(client, prepared.part, now)
       const rejections = [...prepared.rejections, ...stored.rejections].sort((a, b) => a.line - b.line)
       const next = {
@@ -91,14 +91,13 @@ export async function importRecords<Part>(
       }
       if (id !== null && !(await moveProgress(client, id, state, next, now))) throw new ImportTaken()
       return next
-    }).then((next) => {
-      state = next
+    }
+    await storing.begin(async () => {
+      state = await inTransaction(app.pool, store)
       onProgress(state)
     })
-    // It is awaited above or below; until then a failure must not count as unhandled.
-    storing.catch(() => {})
   }
-  await storing
+  await storing.ended()
   if (id !== null) await deleteProgress(app.db, id)
   return { ...state, resumedAt }
 }

@@ -18,6 +18,7 @@ import { classes, type RegisteredModel } from '../models/manifest.ts'
 import type { Model } from '../models/model.ts'
 import { CorruptModel } from '../models/model-codec.ts'
 import { findActive } from '../models/model-rows.ts'
+import { oneBehind } from '../one-behind.ts'
 import { RunFailed } from '../runs/run.ts'
 import { workInThread } from '../runs/work-in-thread.ts'
 import { workRun } from '../runs/work-run.ts'
@@ -86,14 +87,22 @@ export async function scoreAll(
     const around = gathering.end()
     const lastDay = calendar.days.at(-1)!
     passed = 0
-    const storing = openStoring(app, active)
+    const storing = oneBehind<void>()
+    const store = async (block: NewPrediction[]) => {
+      await storing.begin(() =>
+        app.db.transaction().execute(async (tx) => {
+          await app.fence(tx)
+          await storePredictions(tx, active.id, active.manifest.label.horizon_days, block, app.clock())
+        }),
+      )
+    }
     await each(async (part) => {
-      metrics.predictions += await predictPart(storing, active, model, part, around)
+      metrics.predictions += await predictPart(store, active, model, part, around)
       metrics.outcomes += await scorePastPredictions(app, part, lastDay)
       passed += part.history.days.length
       report(surroundingsShare + (1 - surroundingsShare) * (passed / ranks))
     })
-    await storing.done()
+    await storing.ended()
     await forgetOldPredictions(app, lastDay)
   })
   return metrics
@@ -115,30 +124,9 @@ async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model
   }
 }
 
-type Storing = { add(block: NewPrediction[]): Promise<void>; done(): Promise<void> }
-
-/** While one block is being stored, the next is predicted; more than these two are never held. */
-function openStoring(app: ScoringApp, { id, manifest }: RegisteredModel): Storing {
-  let underWay: Promise<void> = Promise.resolve()
-  const store = (block: NewPrediction[]) =>
-    app.db.transaction().execute(async (tx) => {
-      await app.fence(tx)
-      await storePredictions(tx, id, manifest.label.horizon_days, block, app.clock())
-    })
-  return {
-    async add(block) {
-      await underWay
-      underWay = store(block)
-      // Whoever adds the next one, or asks for the end, is told.
-      underWay.catch(() => {})
-    },
-    done: () => underWay,
-  }
-}
-
 /** Predicts the series of a part whose keywords are registered. */
 async function predictPart(
-  storing: Storing,
+  store: (block: NewPrediction[]) => Promise<void>,
   active: RegisteredModel,
   model: Model,
   { history, series }: HistoryPart,
@@ -175,7 +163,7 @@ async function predictPart(
         })
       }
     }
-    await storing.add(block)
+    await store(block)
   }
   return chosen.length
 }

@@ -1,5 +1,6 @@
 import type { Day } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
+import { oneBehind } from '../one-behind.ts'
 import { findKeptFrom } from './horizon-rows.ts'
 import { monthlyVolume, volumeAtMonthEnd } from './monthly-volume.ts'
 import {
@@ -38,17 +39,16 @@ export async function aggregateVolumes(
     aggregated.months += settled.length
   }
   let after: DirtyMonth | undefined
-  let settling: Promise<DirtyMonth[]> = Promise.resolve([])
+  const settling = oneBehind<DirtyMonth[]>()
   for (;;) {
     const dirty = await listDirtyMonths(app.db, after, pageSize)
     const worked = await workOut(app, dirty)
-    count(await settling)
-    if (done > 0) onProgress({ done: Math.min(done, of), of })
     after = dirty.at(-1)
-    if (after === undefined) return aggregated
     // While these are stored, the next are read and worked out.
-    settling = settle(app, dirty, worked)
-    settling.catch(() => {})
+    const before = await (after ? settling.begin(() => settle(app, dirty, worked)) : settling.ended())
+    count(before ?? [])
+    if (before) onProgress({ done: Math.min(done, of), of })
+    if (after === undefined) return aggregated
     done += dirty.length
   }
 }
