@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import Type from 'typebox'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openDb } from '../../src/platform/database/db.ts'
+import { type Db, openDb, openPool } from '../../src/platform/database/db.ts'
 import { answerOnce } from '../../src/platform/http/answer-once.ts'
 import { success } from '../../src/platform/http/answers.ts'
 import { buildHttp, type Http } from '../../src/platform/http/http.ts'
@@ -11,11 +11,15 @@ import type { Finished } from '../../src/platform/idempotency.ts'
 import { type IdempotencyTables, readKey } from '../../src/platform/idempotency.ts'
 import { Refusal } from '../../src/platform/refusal.ts'
 import { openVault } from '../../src/platform/vault/vault.ts'
+import { openProxy } from '../chaos/proxy.ts'
+import { urlThrough } from '../postgres.ts'
 import { openWorld, type World } from '../world.ts'
 
 type Tables = IdempotencyTables & { 'public.deed': { id: string; times: number } }
 
 let world: World
+/** By which way the route reaches the database; a test sets another. */
+let db: Db<Tables>
 let http: Http
 /** What finishing a deed does, by name; a test sets it. */
 type Made = { id: string; made: number }
@@ -26,7 +30,7 @@ const vault = openVault([{ version: 1, key: Buffer.alloc(32, 2) }])
 beforeAll(async () => {
   world = await openWorld()
   await world.query('create table public.deed (id text primary key, times integer not null default 0)')
-  const db = openDb<Tables>(world.app.pool)
+  db = openDb<Tables>(world.app.pool)
   http = buildHttp({
     access: world.app.access,
     limiter: world.app.limiter,
@@ -242,6 +246,29 @@ test('while the database is away a deed that had begun is never called undone', 
   })
   expect(await deed('cut without a key', undefined)).toMatchObject(unknown)
   expect(await deed('cut at its commit', 'k-commit')).toMatchObject(unknown)
+})
+
+test('a repeat whose connection breaks at the very end still gets the first answer', async () => {
+  const first = await deed('plain', 'k-replay')
+  const proxy = await openProxy({
+    target: () => Number(new URL(world.databaseUrl).port),
+    tap: () => ({ sent: (bytes) => bytes.includes('commit') && proxy.suffer('cut') }),
+  })
+  const pool = openPool({
+    url: urlThrough(world.databaseUrl, proxy),
+    max: 1,
+    name: 'cut',
+    onError() {},
+  })
+  const direct = db
+  try {
+    db = openDb<Tables>(pool)
+    expect(await deed('plain', 'k-replay')).toMatchObject({ status: 201, text: first.text, replayed: 'true' })
+  } finally {
+    db = direct
+    await pool.end()
+    await proxy.close()
+  }
 })
 
 test('when the first process died, the repeat is told to wait until its lease ends, then continues', async () => {

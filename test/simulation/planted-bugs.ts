@@ -458,6 +458,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'return new Date(now.getTime() + days * 86_400_000)',
   },
   {
+    name: 'a repeat is left in doubt when its connection breaks at the end',
+    file: 'src/platform/http/answer-once.ts',
+    from: "if (claimed?.kind === 'replay') return claimed",
+    to: '',
+    story: 'test/platform/idempotency.test.ts',
+  },
+  {
     name: 'a replay is not marked',
     file: 'src/platform/http/answer-once.ts',
     from: "if (claim.kind === 'replay') {\n    reply.header('idempotent-replayed', 'true')",

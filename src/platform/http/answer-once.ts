@@ -8,6 +8,7 @@ import {
   type IdempotencyTables,
   type Intent,
   type Kept,
+  type KeyClaim,
   keepAnswer,
   type OnceKey,
   type OnceRequest,
@@ -91,9 +92,18 @@ async function answerUnderKey<T extends IdempotencyTables, I extends Intent>(
   begin: (tx: Tx<T>) => Promise<I>,
   finish: (intent: I) => Promise<Ready>,
 ): Promise<never> {
+  let claimed: KeyClaim<I> | undefined
   const claim = await context.db
     .transaction()
-    .execute((tx) => once(tx, context.vault, use, context.now, context.leaseMs, () => begin(tx)))
+    .execute(async (tx) => {
+      claimed = await once(tx, context.vault, use, context.now, context.leaseMs, () => begin(tx))
+      return claimed
+    })
+    .catch((error) => {
+      // A replay was read and writes nothing: it stands, also when nobody hears how its transaction ended.
+      if (claimed?.kind === 'replay') return claimed
+      throw error
+    })
   if (claim.kind === 'replay') {
     reply.header('idempotent-replayed', 'true')
     return sent(sendBytes(reply, claim.answer))
