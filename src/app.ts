@@ -1,4 +1,3 @@
-import type pg from 'pg'
 import { openBatchMetrics } from './batch/metrics.ts'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
 import { stopCharging, stopForCredentials } from './billing/charging-stop.ts'
@@ -34,7 +33,6 @@ import { openMetrics } from './platform/metrics.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
 import { readSecretKey } from './sandbox/secret-key.ts'
-import type { ServiceLog } from './service-log.ts'
 
 /** A process of the service: everything it holds open, and both areas built on it. */
 export type App = Foundation & {
@@ -56,12 +54,17 @@ export type App = Foundation & {
 }
 
 /** Opens all that a service needs, and those commands that open sealed values or ask a provider. */
-export async function openApp(config: Config, options: Omit<FoundationOptions, 'onRestart'>): Promise<App> {
+export type AppOptions = Omit<FoundationOptions, 'onRestart'> & {
+  /** Of the processes on a machine one can have `SANDBOX_PORT`; a sandbox in any other listens where there is room. */
+  takesSandboxPort?: boolean
+}
+
+export async function openApp(config: Config, options: AppOptions): Promise<App> {
   const metrics = openAllMetrics()
   const onRestart = () => metrics.databaseRestarts.inc()
   const foundation = await openFoundation(config, { ...options, onRestart })
   try {
-    return await openOn(foundation, metrics, options.role === 'service')
+    return await openOn(foundation, metrics, options)
   } catch (error) {
     await foundation.close()
     throw error
@@ -79,14 +82,16 @@ function openAllMetrics() {
   }
 }
 
-async function openOn(foundation: Foundation, metrics: Metrics, isService: boolean): Promise<App> {
-  const { config, log, secrets, pool, clock, billing } = foundation
+async function openOn(foundation: Foundation, metrics: Metrics, options: AppOptions): Promise<App> {
+  const isService = options.role === 'service'
+  const { config, secrets, pool, clock, billing } = foundation
   const keys = await openKeys(foundation)
   const webhookSecrets = webhookSecretsOf(config)
   for (const secret of Object.values(webhookSecrets).flat()) secrets.add(secret)
   const sandboxKey = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
   if (sandboxKey) secrets.add(sandboxKey)
-  const sandbox = await openOwnSandbox(config, pool, clock, log, sandboxKey)
+  const sandboxPort = options.takesSandboxPort ? config.sandboxPort : 0
+  const sandbox = await openOwnSandbox(foundation, sandboxPort, sandboxKey)
   const replica = isService ? openOwnReplica(foundation) : undefined
   try {
     const sandboxUrl = sandbox?.url ?? simulatorOf(config)
@@ -173,17 +178,15 @@ function simulatorOf({ mode, provider: { name, baseUrl } }: Config): string | un
 
 /** Without a PROVIDER_BASE_URL the process brings the sandbox along; all of them share one book. */
 async function openOwnSandbox(
-  config: Config,
-  pool: pg.Pool,
-  clock: Clock,
-  log: ServiceLog,
+  { config, pool, clock, log }: Foundation,
+  port: number,
   key: string | undefined,
 ): Promise<Sandbox | undefined> {
   if (config.provider.name !== 'sandbox' || config.provider.baseUrl) return undefined
   return openSandbox({
     pool,
     clock,
-    port: config.sandboxPort,
+    port,
     keys: [key, config.provider.secretKey].filter((one) => one !== undefined),
     // Only a process that knows where the API listens sends notifications; see `startNotifier`.
     webhook: { url: undefined, secrets: () => [] },

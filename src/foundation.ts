@@ -47,9 +47,9 @@ export async function openFoundation(config: Config, options: FoundationOptions)
     if (options.role === 'command') await requireSchema(config, database)
     else await migrateDatabase(config, database, (migration) => log.info('database.migrated', { migration }))
 
+    const connection = { ...database.limits, url: database.url }
     const pool = openPool({
-      ...database.limits,
-      url: database.url,
+      ...connection,
       max: options.poolSize ?? config.database.poolSize,
       name: `rankledger ${options.name}`,
       onError: (error) => log.warn('database.lost', { error }),
@@ -69,6 +69,7 @@ export async function openFoundation(config: Config, options: FoundationOptions)
       batch: {
         db: openDb(pool),
         pool,
+        connection,
         clock,
         timeZone: config.timeZone,
         fence: unfenced,

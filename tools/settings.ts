@@ -88,7 +88,8 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     {
       name: 'DATABASE_POOL_SIZE',
       fallback: '20',
-      meaning: 'Connections of each process; a worker has 5 more over the session URL.',
+      meaning:
+        'Connections of each process; a worker has 5 more over the session URL, and 3 more over this one while it predicts.',
     },
     {
       name: 'DATABASE_CONNECT_TIMEOUT_MS',
@@ -120,7 +121,7 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
       fallback: '(made, and kept in the data dir)',
       meaning:
         'Secrets of webhooks from the provider that `PAYMENT_PROVIDER` names, a comma list, newest first.',
-      required: `${withDatabase}, except for Toss, which signs nothing`,
+      required: `${withDatabase}, unless the provider’s own variable is set or it is Toss, which signs nothing`,
     },
     {
       name: 'HINT_SECRET',
@@ -151,7 +152,12 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
       fallback: '(3000 for the sandbox, 60000 for others)',
       meaning: 'How long a call to a provider may take.',
     },
-    { name: 'SANDBOX_PORT', fallback: '0', meaning: 'Port of the sandbox provider; 0 takes any free one.' },
+    {
+      name: 'SANDBOX_PORT',
+      fallback: '0',
+      meaning:
+        'Port of `rankledger sandbox`, and of the sandbox that `serve` brings along; 0 takes any free one. Other processes and commands take any free one.',
+    },
     { name: 'STRIPE_SECRET_KEY', fallback: '(none)', meaning: 'Stripe’s secret or restricted key.' },
     {
       name: 'STRIPE_WEBHOOK_SECRETS',

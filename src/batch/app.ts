@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { Clock } from '../platform/clock.ts'
-import type { Db, Tx } from '../platform/database/db.ts'
+import type { Db, PoolLimits, Tx } from '../platform/database/db.ts'
 import type { Fence } from '../platform/queue/queue.ts'
 import type { Sources } from './sources/port.ts'
 import type { BatchTables } from './tables.ts'
@@ -13,7 +13,9 @@ export type BatchApp = {
   readonly db: BatchDb
   /** The pool under `db`, for what `db` does not do: an import's COPY, and a statement that must not be prepared. */
   readonly pool: pg.Pool
-  /** The same of a replica that may lag, for `reading`; absent: there is none. */
+  /** How `pool` reaches the database, for a thread that opens connections of its own. */
+  readonly connection: Partial<PoolLimits> & { readonly url: string }
+  /** A replica that may lag, for `reading`; absent: there is none. */
   readonly replica?: { readonly db: BatchDb; readonly pool: pg.Pool }
   readonly clock: Clock
   readonly timeZone: string

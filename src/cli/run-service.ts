@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type App, openApp } from '../app.ts'
+import { type App, type AppOptions, openApp } from '../app.ts'
 import { stopCharging } from '../billing/charging-stop.ts'
 import { type Config, loadConfig } from '../config.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
@@ -22,7 +22,13 @@ export function runService(
   const config = loadConfig()
   const stopSignal = untilAskedToStop()
   return underGuard(config, {}, async () => {
-    const app = await openUnlessStopped(config, { name, role: 'service', keepAlive: true }, stopSignal)
+    const options: AppOptions = {
+      name,
+      role: 'service',
+      keepAlive: true,
+      takesSandboxPort: name === 'serve',
+    }
+    const app = await openUnlessStopped(config, options, stopSignal)
     if (!app) return 0
     try {
       await stopIfAsked(app, chargingStopped)
@@ -39,7 +45,7 @@ export function runService(
  */
 async function openUnlessStopped(
   config: Config,
-  options: Parameters<typeof openApp>[1],
+  options: AppOptions,
   stopSignal: Promise<string>,
 ): Promise<App | undefined> {
   const opening = openApp(config, options)

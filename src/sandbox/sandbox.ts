@@ -72,7 +72,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
 
   const http = buildServer(onError)
   wire.routes(http, context, options.keys)
-  await http.listen({ port: options.port ?? 0, host: options.host ?? '127.0.0.1' })
+  await listenAt(http, options)
   const housekeeping = setInterval(() => {
     book.forgetKeys(new Date(clock().getTime() - keyWindowMs)).catch(onError)
   }, housekeepingMs).unref()
@@ -86,6 +86,20 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
       await http.close()
       await notifier.close()
     },
+  }
+}
+
+async function listenAt(
+  http: Http,
+  { port = 0, host = '127.0.0.1' }: Pick<SandboxOptions, 'port' | 'host'>,
+): Promise<void> {
+  try {
+    await http.listen({ port, host })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    throw new Error(
+      `Port ${port}, where the sandbox provider is to listen, is taken; stop what uses it, or choose another by SANDBOX_PORT or --port (0 = any free one).`,
+    )
   }
 }
 

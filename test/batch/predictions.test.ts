@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { endRun, insertQueuedRun, takeRun } from '../../src/batch/runs/run-rows.ts'
 import { fenceOfRun } from '../../src/batch/runs/work-run.ts'
 import { openWorld, type World } from '../world.ts'
@@ -93,6 +93,35 @@ test('probabilities come out as they were computed, to the last bit', async () =
   )
   expect((await predictionOf('aimless 1')).body.data.probabilities.rise).toBe(row!.rise)
 })
+
+// A cluster's spread tables have no triggers.
+test.skipIf(inject('citusNodes').length > 0)(
+  'the thread that scores keeps to the settings of the database as the service does',
+  async () => {
+    const environment = { DATABASE_QUERY_TIMEOUT_MS: '47000' }
+    const careful = await openWorld({ now: '2030-01-15T12:00:00Z', worker: true, environment })
+    try {
+      await careful.query(`create table public.seen (application text, patience text)`)
+      await careful.query(
+        `create function public.see() returns trigger language plpgsql as $$ begin
+           insert into public.seen select current_setting('application_name'), current_setting('statement_timeout');
+           return null;
+         end $$`,
+      )
+      await careful.query(
+        'create trigger see after insert or update on batch.prediction for each statement execute function public.see()',
+      )
+      await store(careful, 'ws_mine', aimlessWeek())
+      await run(careful, 'classifier')
+      await run(careful, 'predict')
+      expect(await careful.query('select distinct application, patience from public.seen')).toEqual([
+        { application: 'rankledger scoring', patience: '47s' },
+      ])
+    } finally {
+      await careful.close()
+    }
+  },
+)
 
 test('a token sees the predictions of its own workspace only', async () => {
   const other = await world.makeToken({ scopes: ['batch:read'], workspace: 'ws_other', account: null })

@@ -1,5 +1,6 @@
 import { networkInterfaces } from 'node:os'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { findFreePort } from '../../src/platform/embedded-postgres/free-port.ts'
 import { openWorld, type World } from '../world.ts'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
 
@@ -53,4 +54,23 @@ test('an empty address, which would be every address, is a misuse', async () => 
   const { code, output } = await runCommand(['sandbox', '--host', ''], world.environment)
   expect(code).toBe(2)
   expect(output).toContain('--host takes an address.')
+})
+
+test('of all processes serve alone takes SANDBOX_PORT, and a port that is taken is one clear sentence', async () => {
+  const port = String(await findFreePort())
+  const environment = { ...world.environment, SANDBOX_PORT: port }
+  provider = startService(['serve', '--no-worker'], environment)
+  await provider.url()
+  expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(401)
+
+  expect(
+    await runCommand(['reconcile', '--from', '2020-01-01', '--to', '2020-02-01'], environment),
+  ).toMatchObject({ code: 0 })
+  const second = await runCommand(['serve'], environment)
+  expect(second.code).toBe(1)
+  expect(second.output.trim()).toMatch(
+    new RegExp(
+      `^Port ${port}, where the sandbox provider is to listen, is taken; .* \\(0 = any free one\\)\\.$`,
+    ),
+  )
 })

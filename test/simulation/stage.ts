@@ -171,6 +171,7 @@ export async function openStage(serverUrl: string): Promise<Stage> {
     keywordRoutes(http, {
       db: openDb<BatchTables>(pool),
       pool,
+      connection: { url: database.url },
       clock,
       timeZone: 'UTC',
       fence: async () => {},
@@ -293,6 +294,7 @@ async function furnish(pool: pg.Pool, token: string): Promise<void> {
 }
 
 type Database = {
+  readonly url: string
   readonly clients: readonly pg.Client[]
   readonly pids: readonly number[]
   readonly observer: pg.Client
@@ -342,6 +344,7 @@ async function openDatabase(serverUrl: string, furnish: (pool: pg.Pool) => Promi
   const copy = await copying(observer)
 
   return {
+    url,
     clients: clients.slice(0, 2),
     pids: asked.map(({ rows }) => rows[0].pid),
     observer,

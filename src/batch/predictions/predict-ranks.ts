@@ -1,4 +1,3 @@
-import { invariant } from '../../platform/invariant.ts'
 import { threadScript } from '../../platform/package-files.ts'
 import { pieces } from '../../platform/pieces.ts'
 import type { BatchApp } from '../app.ts'
@@ -40,7 +39,7 @@ export async function predictRanks(app: BatchApp, { runId }: { runId: string }):
       run: run.id,
       take: run.take,
       now: app.clock(),
-      databaseUrl: urlOf(app),
+      connection: app.connection,
       active,
       model,
     }
@@ -57,7 +56,7 @@ export type ScoringWork = {
   run: string
   take: number
   now: Date
-  databaseUrl: string
+  connection: BatchApp['connection']
   active: RegisteredModel
   model: Model
 }
@@ -106,12 +105,6 @@ export async function scoreAll(
     await forgetOldPredictions(app, lastDay)
   })
   return metrics
-}
-
-function urlOf({ pool }: BatchApp): string {
-  const { connectionString } = pool.options
-  invariant(connectionString !== undefined, 'the pool was opened with a connection string')
-  return connectionString
 }
 
 async function loadActive(app: BatchApp, active: RegisteredModel): Promise<Model> {

@@ -5,7 +5,7 @@ import { type ScoringWork, scoreAll } from './predict-ranks.ts'
 
 /** The inside of the thread that scores. It reads, stores and looks back side by side; what it writes passes only while its run is its own. */
 await answerFromThread<ScoringWork>(async (work, report) => {
-  const pool = openPool({ url: work.databaseUrl, max: 3, name: 'rankledger scoring', onError() {} })
+  const pool = openPool({ ...work.connection, max: 3, name: 'rankledger scoring', onError() {} })
   try {
     const fence = fenceOfRun({ id: work.run, take: work.take })
     return await scoreAll({ db: openDb(pool), clock: () => work.now, fence }, work, report)
