@@ -75,27 +75,33 @@ export async function importRecords<Part>(
 
   // The next part is read and prepared while the database is busy with the one before.
   const storing = oneBehind<void>()
-  for await (const chunk of source.read(state)) {
-    const now = app.clock()
-    const prepared = await target.prepare(chunk, now)
-    const store = async (client: pg.PoolClient) => {
-      const stored = await target.store(client, prepared.part, now)
-      const rejections = [...prepared.rejections, ...stored.rejections].sort((a, b) => a.line - b.line)
-      const next = {
-        ...chunk.end,
-        inserted: state.inserted + stored.inserted,
-        updated: state.updated + stored.updated,
-        unchanged: state.unchanged + stored.unchanged,
-        rejected: state.rejected + rejections.length,
-        rejectsBytes: await rejects.write(rejections),
+  try {
+    for await (const chunk of source.read(state)) {
+      const now = app.clock()
+      const prepared = await target.prepare(chunk, now)
+      const store = async (client: pg.PoolClient) => {
+        const stored = await target.store(client, prepared.part, now)
+        const rejections = [...prepared.rejections, ...stored.rejections].sort((a, b) => a.line - b.line)
+        const next = {
+          ...chunk.end,
+          inserted: state.inserted + stored.inserted,
+          updated: state.updated + stored.updated,
+          unchanged: state.unchanged + stored.unchanged,
+          rejected: state.rejected + rejections.length,
+          rejectsBytes: await rejects.write(rejections),
+        }
+        if (id !== null && !(await moveProgress(client, id, state, next, now))) throw new ImportTaken()
+        return next
       }
-      if (id !== null && !(await moveProgress(client, id, state, next, now))) throw new ImportTaken()
-      return next
+      await storing.begin(async () => {
+        state = await inTransaction(app.pool, store)
+        onProgress(state)
+      })
     }
-    await storing.begin(async () => {
-      state = await inTransaction(app.pool, store)
-      onProgress(state)
-    })
+  } catch (error) {
+    // What comes before a line that cannot be read is stored all the same, so that a mended file goes on there.
+    await storing.ended().catch(() => {})
+    throw error
   }
   await storing.ended()
   if (id !== null) await deleteProgress(app.db, id)

@@ -3,10 +3,10 @@ import { RankForm } from '../batch/ranks/rank-form.ts'
 import { rankArchive } from '../batch/retention/rank-archive.ts'
 import { restoreRanks } from '../batch/retention/restore-ranks.ts'
 import { callerIdPattern } from '../platform/id.ts'
-import { parseFlags, UsageError, withFoundation } from './command.ts'
+import { parseFlags, UsageError } from './command.ts'
 import { openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
-import { formatFlags, openArchiveNamed, openImport } from './open-import.ts'
+import { formatFlags, openArchiveNamed, openImport, whileImporting } from './open-import.ts'
 
 export async function importRanks(args: string[]): Promise<number> {
   const { values, positionals } = parseFlags(args, {
@@ -25,7 +25,7 @@ export async function importRanks(args: string[]): Promise<number> {
   const columns = { known: Object.keys(RankForm.properties), required: RankForm.required }
   const source = await openImport(path, 'ranks', columns, values)
   const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-ranks.csv' : `${path}.rejected.csv`)
-  return withFoundation('import', async (app) => {
+  return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('ranks', source.size)
     const outcome = await importRankFile(app.batch, workspace, source, rejects, progress).finally(
@@ -44,7 +44,7 @@ async function importArchive(
 ): Promise<number> {
   const archive = await openArchiveNamed(rankArchive, path)
   const rejectsPath = given ?? `${path}.rejected.csv`
-  return withFoundation('import', async (app) => {
+  return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('ranks', archive.rows)
     const outcome = await restoreRanks(app.batch, archive, workspace, rejects, progress).finally(

@@ -2,10 +2,10 @@ import { restoreVolumes } from '../batch/retention/restore-volumes.ts'
 import { volumeArchive } from '../batch/retention/volume-archive.ts'
 import { importVolumes as importVolumeFile } from '../batch/volumes/import-volumes.ts'
 import { VolumeForm } from '../batch/volumes/volume-form.ts'
-import { parseFlags, UsageError, withFoundation } from './command.ts'
+import { parseFlags, UsageError } from './command.ts'
 import { openRejects } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
-import { formatFlags, openArchiveNamed, openImport } from './open-import.ts'
+import { formatFlags, openArchiveNamed, openImport, whileImporting } from './open-import.ts'
 
 export async function importVolumes(args: string[]): Promise<number> {
   const { values, positionals } = parseFlags(args, {
@@ -19,7 +19,7 @@ export async function importVolumes(args: string[]): Promise<number> {
   const columns = { known: Object.keys(VolumeForm.properties), required: VolumeForm.required }
   const source = await openImport(path, 'volumes', columns, values)
   const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-volumes.csv' : `${path}.rejected.csv`)
-  return withFoundation('import', async (app) => {
+  return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('volumes', source.size)
     const outcome = await importVolumeFile(app.batch, source, rejects, progress).finally(rejects.close)
@@ -34,7 +34,7 @@ async function importArchive(
 ): Promise<number> {
   const archive = await openArchiveNamed(volumeArchive, path)
   const rejectsPath = given ?? `${path}.rejected.csv`
-  return withFoundation('import', async (app) => {
+  return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('volumes', archive.rows)
     const outcome = await restoreVolumes(app.batch, archive, rejects, progress).finally(rejects.close)

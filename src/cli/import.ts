@@ -1,5 +1,4 @@
 import { setFlagsFromString } from 'node:v8'
-import { giveWay } from '../platform/give-way.ts'
 import { type Command, UsageError } from './command.ts'
 import { importRanks } from './import-ranks.ts'
 import { importVolumes } from './import-volumes.ts'
@@ -23,7 +22,6 @@ ranks names the workspace of each, and --workspace only chooses one of them.`,
   async run([what, ...args]) {
     // An import makes much garbage and keeps little. Left to itself the heap triples before it is swept.
     setFlagsFromString('--heap-growing-percent=50')
-    giveWay('somebody')
     if (what === 'ranks') return importRanks(args)
     if (what === 'volumes') return importVolumes(args)
     throw new UsageError('Say what to import: ranks or volumes.')

@@ -1,7 +1,9 @@
 import { isSeriesName } from '../batch/ranks/rank.ts'
 import { type Archive, type ArchiveForm, NoArchive, openArchive } from '../batch/retention/archive.ts'
+import type { Foundation } from '../foundation.ts'
+import { giveWay } from '../platform/give-way.ts'
 import { parseDay } from '../platform/time.ts'
-import { CommandFailed, UsageError } from './command.ts'
+import { CommandFailed, UsageError, withFoundation } from './command.ts'
 import { formats, openForeignFile } from './files/open-foreign-file.ts'
 import { FileTrouble } from './files/table.ts'
 import { type Columns, headOf, type ImportFile, openImportFile } from './import-file.ts'
@@ -26,6 +28,14 @@ type Flags = {
   readonly device?: string | undefined
   readonly location?: string | undefined
   readonly depth?: string | undefined
+}
+
+/** Makes way for the API only once the database is open: a server that this command had to start would inherit it, and keep it. */
+export function whileImporting(work: (foundation: Foundation) => Promise<number>): Promise<number> {
+  return withFoundation('import', (foundation) => {
+    giveWay('somebody')
+    return work(foundation)
+  })
 }
 
 /** Opens a file to import: one in our own form, or one that another tool wrote, which says what it was taken for. */

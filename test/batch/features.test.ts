@@ -1,10 +1,13 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { columnOf, featuresOf, gatherSurroundings } from '../../src/batch/dataset/features.ts'
 import { dayName } from '../../src/batch/dataset/history.ts'
 import { readHistory, withHistoryInParts } from '../../src/batch/dataset/history-rows.ts'
 import { removeKeywords } from '../../src/batch/keywords/remove-keywords.ts'
+import type { BatchTables } from '../../src/batch/tables.ts'
 import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
 import { recordVolumes } from '../../src/batch/volumes/record-volumes.ts'
+import { openDb, openPool } from '../../src/platform/database/db.ts'
 import { openWorld, type World } from '../world.ts'
 import { store } from './batch-story.ts'
 
@@ -101,6 +104,37 @@ test('read in parts of any size it tells the same features, and which keywords a
     expect(parts.flatMap(({ names }) => names)).toEqual(
       series.map((name) => ({ ...name, isRegistered: true })),
     )
+  }
+})
+
+test('a reader that gets no core for a while is not taken for a dead one', async () => {
+  await world.query(
+    `do $$ begin execute format('alter database %I set idle_in_transaction_session_timeout = 100', current_database()); end $$`,
+  )
+  // As behind a pooler that takes no settings at sign-in: the database's own hold.
+  const pool = openPool({
+    url: world.databaseUrl,
+    max: 1,
+    name: 'slow',
+    serverLimits: false,
+    onError() {},
+  })
+  try {
+    const parts = await withHistoryInParts(
+      openDb<BatchTables>(pool),
+      async ({ each }) => {
+        let met = 0
+        await each(async () => {
+          met++
+          await sleep(300)
+        })
+        return met
+      },
+      100,
+    )
+    expect(parts).toBe(1)
+  } finally {
+    await pool.end()
   }
 })
 

@@ -4,7 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { type ImportSource, type ImportTarget, importRecords } from '../../src/batch/import.ts'
 import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
+import { openRejects } from '../../src/cli/import-file.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -294,6 +296,33 @@ describe('importing ranks', () => {
       inserted: 250_000,
     })
     expect(Number(readFileSync(peakFile, 'utf8')) / 1024).toBeLessThan(200)
+  })
+
+  test('what stands before a line that cannot be read is stored, however soon that line comes', async () => {
+    const source: ImportSource = {
+      identity: `broken tail ${++files}`,
+      async *read() {
+        for (const at of [1, 2]) yield { records: () => [], end: { bytes: at, lines: at } }
+        throw new Error('The next line cannot be read.')
+      },
+    }
+    const slow: ImportTarget<null> = {
+      name: 'slow',
+      prepare: async () => ({ part: null, rejections: [] }),
+      async store(client) {
+        await client.query('select pg_sleep(0.2)')
+        return { inserted: 1, updated: 0, unchanged: 0, rejections: [] }
+      },
+    }
+    const rejects = openRejects(join(folder, 'broken-tail.csv'))
+    await expect(
+      importRecords(world.app.batch, slow, source, rejects).finally(rejects.close),
+    ).rejects.toThrow('The next line cannot be read.')
+    expect(
+      await world.query('select bytes, inserted from batch.import_progress where id = $1', [
+        `slow ${source.identity}`,
+      ]),
+    ).toEqual([{ bytes: 2n, inserted: 2n }])
   })
 
   test.each([

@@ -115,6 +115,8 @@ function asOfOneMoment<T>(db: BatchDb, act: (tx: BatchTx) => Promise<T>): Promis
     .setAccessMode('read only')
     .execute(async (tx) => {
       await sql`set local statement_timeout = 0`.execute(tx)
+      // Whoever works on a part may have to wait minutes for a core, and the server must not take that for a dead client.
+      await sql`set local idle_in_transaction_session_timeout = 0`.execute(tx)
       await sql`set local work_mem = '64MB'`.execute(tx)
       // All of it is read, so walking an index row by row would be the long way round.
       await sql`set local enable_indexscan = off`.execute(tx)

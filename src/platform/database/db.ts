@@ -36,6 +36,8 @@ export type PoolOptions = Partial<PoolLimits> & {
   max: number
   /** Shown in pg_stat_activity, so that an operator can tell who holds a lock. */
   name: string
+  /** How much longer than the server's own limit an answer is waited for: more where this thread may get no core for minutes. */
+  patienceMs?: number
   /** Leave types as the driver has them, for a library that brings its own queries. */
   plainTypes?: true
   onError: (error: Error) => void
@@ -56,7 +58,7 @@ export function openPool(options: PoolOptions): pg.Pool {
     connectionTimeoutMillis: limits.connectTimeoutMs,
     idleTimeoutMillis: 30_000,
     // A busy one is not: the system would send again for a quarter of an hour.
-    query_timeout: limits.queryTimeoutMs + Math.min(2_000, limits.queryTimeoutMs / 2),
+    query_timeout: limits.queryTimeoutMs + (options.patienceMs ?? Math.min(2_000, limits.queryTimeoutMs / 2)),
     ...(limits.serverLimits && {
       statement_timeout: limits.queryTimeoutMs,
       idle_in_transaction_session_timeout: 60_000,
