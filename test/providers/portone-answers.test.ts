@@ -219,6 +219,41 @@ describe('a lookup', () => {
     expect(await found({ ...lost, disputes: undefined })).toMatchObject({ payment: told })
   })
 
+  describe('a dispute is about what was left when it was opened, whatever goes back later', () => {
+    const back = (totalAmount: number, day: number, more: object = {}) => ({
+      ...cancellation,
+      totalAmount,
+      requestedAt: `2026-01-0${day}T00:00:00Z`,
+      ...more,
+    })
+    const chargeback = { reason: 'chargeback', trigger: 'CHARGEBACK' }
+    const unresolved = { status: 'UNRESOLVED', createdAt: dispute.createdAt }
+
+    test.each([
+      ['won, then a part went back', dispute, [back(900, 4)], 'won', 9900n],
+      ['won, then all went back', dispute, [back(9900, 4)], 'won', 9900n],
+      ['a part had gone back before', dispute, [back(900, 1)], 'won', 9000n],
+      ['a part before, the rest after', dispute, [back(900, 1), back(9000, 4)], 'won', 9000n],
+      [
+        'asked for before, and back only after it was opened',
+        dispute,
+        [back(900, 1, { cancelledAt: '2026-01-04T00:00:00Z' })],
+        'won',
+        9900n,
+      ],
+      ['one that failed before', dispute, [back(900, 1, { status: 'FAILED' })], 'won', 9900n],
+      ['open, and a part went back meanwhile', unresolved, [back(900, 3)], 'open', 9900n],
+      ['all had gone back before it was opened', unresolved, [back(9900, 1)], 'open', 1n],
+      ['open while the bank took all back', unresolved, [back(9900, 3, chargeback)], 'open', 9900n],
+      ['opened after the bank took all back', unresolved, [back(9900, 1, chargeback)], 'open', 1n],
+    ])('%s', async (_what, told, cancellations, status, amount) => {
+      const cancelled = cancellations.reduce((sum, one) => sum + one.totalAmount, 0)
+      expect(
+        await found({ amount: { total: 9900, cancelled }, cancellations, disputes: [told] }),
+      ).toMatchObject({ payment: { dispute: { status, amount: won(amount) } } })
+    })
+  })
+
   test('one that was ended before anything was taken is canceled', async () => {
     expect(await found({ status: 'CANCELLED', paidAt: undefined })).toMatchObject({
       payment: { status: 'canceled' },

@@ -131,6 +131,41 @@ describe.each(stories)('with $wire.name', (told) => {
     }
   })
 
+  test.runIf(told.disputes)(
+    'a dispute that is won and then refunded, in part and in full, leaves both books agreed',
+    async () => {
+      const there = await openProviderWorld({ wire: told.wire })
+      const world = await openWorld({ environment: told.environment(there.sandbox.url, signing()) })
+      try {
+        await world.post('/api/billing/subscribe', {
+          account_id: 'winner',
+          plan_id: 'starter-monthly',
+          payment_method: { billing_key: 'bk_test_ok' },
+        })
+        const invoice = async () =>
+          (await world.get('/api/billing/invoices?account_id=winner')).body.data.invoices[0]
+        const { invoice_id, payments } = await invoice()
+        const from = new Date(world.app.clock().getTime() - 60_000)
+        const reconcile = () =>
+          reconcilePayments(world.app.billing, from, new Date(world.app.clock().getTime() + 1000))
+        for (const status of ['open', 'won']) {
+          const { reference } = payments[0]
+          expect((await world.post('/api/sandbox/provider/disputes', { reference, status })).status).toBe(200)
+          expect(await reconcile()).toMatchObject({ repaired: [{ kind: 'disputed' }], differences: [] })
+        }
+        for (const amount of [900, 9000]) {
+          expect((await world.post('/api/billing/refund', { invoice_id, amount })).status).toBe(200)
+          expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+          expect((await invoice()).payments[0].dispute).toMatchObject({ status: 'won', amount: 9900 })
+        }
+        expect(await checkLedger(world.app.billing.db)).toMatchObject({ faults: [] })
+      } finally {
+        await world.close()
+        await there.close()
+      }
+    },
+  )
+
   test('what somebody has given back by hand is known to the refund that finds nothing left, and leaves no doubt', async () => {
     const there = await openProviderWorld({ wire: told.wire })
     const world = await openWorld({ environment: told.environment(there.sandbox.url, signing()) })

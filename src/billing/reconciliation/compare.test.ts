@@ -37,6 +37,9 @@ const dispute = (status: 'open' | 'lost') => ({
   closedAt: status === 'open' ? null : new Date(1),
 })
 
+const wonHere = { status: 'won', amount: 100n } as const
+const openHere = { status: 'open', amount: 100n } as const
+
 test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefined, string | undefined]>([
   ['both took it', ours(), theirs(), undefined],
   ['both declined it', ours({ status: 'failed' }), theirs({ status: 'declined' }), undefined],
@@ -78,6 +81,8 @@ test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefin
     theirs({ dispute: dispute('open') }),
     undefined,
   ],
+  ['a dispute won here of which they tell no more', ours({ dispute: wonHere }), theirs(), undefined],
+  ['an open dispute of which they tell no more', ours({ dispute: openHere }), theirs(), 'disputed'],
 ])('%s', (_story, here, there, kind) => {
   expect(differenceOf(here, there)?.kind).toBe(kind)
 })

@@ -82,6 +82,8 @@ function kindOf(
   if (theirs.status === 'paid' && (theirs.refunded.minor !== ours.refunded || ours.refundPending > 0n)) {
     return 'refunded'
   }
+  // PortOne tells of no disputes once something went back; one that was won holds nothing any more.
+  if (theirs.dispute === null && ours.dispute?.status === 'won') return undefined
   const sameDispute =
     theirs.dispute?.status === ours.dispute?.status && theirs.dispute?.amount.minor === ours.dispute?.amount
   return sameDispute ? undefined : 'disputed'

@@ -22,6 +22,7 @@ export const CancellationJson = Type.Object({
   reason: Type.String(),
   trigger: Type.Optional(Type.String()),
   requestedAt: Type.Optional(Type.String()),
+  cancelledAt: Type.Optional(Type.String()),
 })
 
 const DisputeJson = Type.Object({
@@ -119,20 +120,35 @@ export function refundStatus(status: string): ProviderRefund['status'] {
  */
 function disputeOf(body: PaymentJson, amount: Money): ProviderDispute | null {
   const dispute = body.disputes?.at(-1)
-  const chargebacks = (body.cancellations ?? []).filter(
-    ({ trigger, status }) => trigger === 'CHARGEBACK' && status === 'SUCCEEDED',
-  )
-  const taken = chargebacks.reduce((sum, { totalAmount }) => sum + BigInt(totalAmount), 0n)
+  const cancelled = (body.cancellations ?? []).filter(({ status }) => status === 'SUCCEEDED')
+  const chargebacks = cancelled.filter(({ trigger }) => trigger === 'CHARGEBACK')
+  const taken = sumOf(chargebacks)
   const openedAt = parseInstant(dispute?.createdAt ?? chargebacks[0]?.requestedAt ?? '')
   if (!openedAt || (!dispute && taken === 0n)) return null
-  if (dispute?.status === 'UNRESOLVED') {
-    const left = amount.minor - BigInt(body.amount.cancelled)
-    return { status: 'open', amount: { ...amount, minor: left }, openedAt, closedAt: null }
-  }
+  const disputed = { ...amount, minor: leftAt(openedAt, amount.minor, cancelled) }
+  if (dispute?.status === 'UNRESOLVED') return { status: 'open', amount: disputed, openedAt, closedAt: null }
   const closedAt = parseInstant(dispute?.resolvedAt ?? '') ?? openedAt
   if (taken > 0n) return { status: 'lost', amount: { ...amount, minor: taken }, openedAt, closedAt }
-  const left = amount.minor - BigInt(body.amount.cancelled)
-  return { status: 'won', amount: { ...amount, minor: left }, openedAt, closedAt }
+  return { status: 'won', amount: disputed, openedAt, closedAt }
+}
+
+type Cancellation = Static<typeof CancellationJson>
+
+function sumOf(cancellations: readonly Cancellation[]): bigint {
+  return cancellations.reduce((sum, { totalAmount }) => sum + BigInt(totalAmount), 0n)
+}
+
+/**
+ * What a dispute opened then was about. What went back after that does not count, or the amount of a decided dispute would
+ * shrink with every refund; and nobody can dispute nothing, also where all had gone back before.
+ */
+function leftAt(openedAt: Date, total: bigint, cancelled: readonly Cancellation[]): bigint {
+  const before = cancelled.filter(({ cancelledAt, requestedAt }) => {
+    const at = parseInstant(cancelledAt ?? requestedAt ?? '')
+    return at !== undefined && at < openedAt
+  })
+  const left = total - sumOf(before)
+  return left > 0n ? left : 1n
 }
 
 /** Masked numbers differ by gateway; PortOne never tells when a card expires. */
