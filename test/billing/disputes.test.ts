@@ -82,6 +82,30 @@ test('a bank that thinks again is followed, however often', async () => {
   expect(await world.books()).toEqual({ provider: 0, revenue: -9900, disputes: 9900 })
 })
 
+test('what one dispute took stays gone while another is open, and comes together with what that one takes', async () => {
+  await bankSays('open', 6, 5000n)
+  await bankSays('lost', 9)
+  const record = world.script.book.get(reference)!
+  const second = { amount: { minor: 2000n, currency: 'KRW' as const }, openedAt: at(12) }
+  const first = { minor: 5000n, currency: 'KRW' as const }
+  record.dispute = { ...second, status: 'open', closedAt: null, alreadyLost: first }
+  await settleFromProvider(world.app, reference)
+  expect((await invoice()).payments[0]).toMatchObject({
+    disputed: true,
+    dispute: { status: 'open', amount: 2000, closed_at: null },
+  })
+  expect(await world.books()).toEqual({ provider: 4900, revenue: -9900, disputes: 5000 })
+
+  record.dispute = { ...second, status: 'lost', amount: { ...first, minor: 7000n }, closedAt: at(15) }
+  await settleFromProvider(world.app, reference)
+  expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'lost', amount: 7000 } })
+  expect(await world.books()).toEqual({ provider: 2900, revenue: -9900, disputes: 7000 })
+  expect(await world.rows('select cause from billing.ledger_transfer order by id offset 1')).toEqual([
+    { cause: `dispute_lost:${paymentId}` },
+    { cause: `dispute_lost:${paymentId}:2` },
+  ])
+})
+
 test('a refund refused because of a dispute that nobody told us of makes it known', async () => {
   world.script.nextRefunds({ kind: 'disputed' })
   expect((await refund(100)).status).toBe(409)

@@ -1,16 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import type { Currency, Money } from '../../src/billing/money.ts'
-import type {
-  Card,
-  ChargeOutcome,
-  ChargeRequest,
-  DeclineCode,
-  PaymentLookup,
-  Provider,
-  ProviderPayment,
-  RefundOutcome,
-  RefundRequest,
-  SetUpRequest,
+import {
+  type Card,
+  type ChargeOutcome,
+  type ChargeRequest,
+  type DeclineCode,
+  lostIn,
+  type PaymentLookup,
+  type Provider,
+  type ProviderDispute,
+  type ProviderPayment,
+  type RefundOutcome,
+  type RefundRequest,
+  type SetUpRequest,
 } from '../../src/billing/providers/port.ts'
 
 /** What the provider does with the next call instead of what it would do. */
@@ -53,7 +55,7 @@ type Record_ = {
   code: DeclineCode | null
   at: Date
   refunds: { reference: string | null; amount: Money; status: 'succeeded' | 'pending' | 'failed' }[]
-  dispute: { status: 'open' | 'won' | 'lost'; amount: Money; openedAt: Date; closedAt: Date | null } | null
+  dispute: ProviderDispute | null
 }
 
 /**
@@ -300,7 +302,7 @@ function refundedOf(record: Record_): bigint {
 }
 
 function lostOf({ dispute }: Record_): bigint {
-  return dispute?.status === 'lost' ? dispute.amount.minor : 0n
+  return dispute ? lostIn(dispute) : 0n
 }
 
 function paymentOf(record: Record_, card: Card): ProviderPayment {

@@ -254,6 +254,23 @@ describe('a lookup', () => {
     })
   })
 
+  test('what a bank took stays lost while another dispute is open, and whoever wins that one', async () => {
+    const chargeback = { ...cancellation, totalAmount: 5000, reason: 'chargeback', trigger: 'CHARGEBACK' }
+    const cancellations = [{ ...chargeback, requestedAt: dispute.resolvedAt }]
+    const second = { status: 'UNRESOLVED', createdAt: '2026-01-05T00:00:00Z' }
+    const lost = { amount: { total: 9900, cancelled: 5000 }, cancellations }
+    const open = { status: 'open', amount: won(4900n), alreadyLost: won(5000n) }
+    for (const disputes of [
+      [dispute, second],
+      [second, dispute],
+    ])
+      expect(await found({ ...lost, disputes })).toMatchObject({ payment: { dispute: open } })
+    const resolved = { ...second, status: 'RESOLVED', resolvedAt: '2026-01-06T00:00:00Z' }
+    expect(await found({ ...lost, disputes: [dispute, resolved] })).toMatchObject({
+      payment: { dispute: { status: 'lost', amount: won(5000n) } },
+    })
+  })
+
   test('one that was ended before anything was taken is canceled', async () => {
     expect(await found({ status: 'CANCELLED', paidAt: undefined })).toMatchObject({
       payment: { status: 'canceled' },

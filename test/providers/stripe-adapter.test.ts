@@ -144,6 +144,70 @@ describe('answers as they may come', () => {
     reason: 'planted',
   }
 
+  test.each<[string, [string, number][], object]>([
+    ['one that is open', [['needs_response', 9900]], { status: 'open', amount: won(9900n) }],
+    [
+      'a newer one, open while the first is lost',
+      [
+        ['needs_response', 2000],
+        ['lost', 5000],
+      ],
+      { status: 'open', amount: won(2000n), closedAt: null, alreadyLost: won(5000n) },
+    ],
+    [
+      'an older one, open while the newer is lost',
+      [
+        ['lost', 5000],
+        ['under_review', 2000],
+      ],
+      { status: 'open', amount: won(2000n), alreadyLost: won(5000n) },
+    ],
+    [
+      'two that were lost',
+      [
+        ['lost', 2000],
+        ['lost', 5000],
+      ],
+      { status: 'lost', amount: won(7000n) },
+    ],
+    [
+      'a newer one that was won after one that was lost',
+      [
+        ['won', 2000],
+        ['lost', 5000],
+      ],
+      { status: 'lost', amount: won(5000n) },
+    ],
+    [
+      'a warning after one that was won',
+      [
+        ['warning_closed', 2000],
+        ['won', 5000],
+      ],
+      { status: 'won', amount: won(5000n) },
+    ],
+  ])('of its disputes, newest first, %s', async (_what, told, dispute) => {
+    const data = told.map(([status, amount], at) => ({
+      object: 'dispute',
+      status,
+      amount,
+      currency: 'krw',
+      created: 1_700_009_000 - at * 1000,
+      balance_transactions: [],
+    }))
+    const latest_charge = { object: 'charge', disputed: true, amount_refunded: 0, currency: 'krw' }
+    server.answer(({ url }) => ({
+      status: 200,
+      body: url?.startsWith('/v1/disputes')
+        ? { object: 'list', data, has_more: false }
+        : intent({ latest_charge }),
+    }))
+    expect(await provider.findPayment('pay_scripted', 'pi_1')).toMatchObject({
+      kind: 'found',
+      payment: { dispute },
+    })
+  })
+
   test.each([
     ['409', error(409, { type: 'idempotency_error', code: 'idempotency_key_in_use' }), 'unknown'],
     ['a lock', error(429, { ...invalid, code: 'lock_timeout' }), 'unknown'],

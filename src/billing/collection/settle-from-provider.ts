@@ -5,7 +5,7 @@ import { postTransfers } from '../ledger/ledger-rows.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { isAsAsked, outcomeOfPayment, type PaymentOutcome } from '../payments/payment.ts'
 import { recordDispute } from '../payments/record-dispute.ts'
-import type { ProviderDispute, ProviderPayment } from '../providers/port.ts'
+import { lostIn, type ProviderDispute, type ProviderPayment } from '../providers/port.ts'
 import { recordRefundsElsewhere } from '../refunds/refund-elsewhere.ts'
 import { refundEvent } from '../refunds/refund-event.ts'
 import { listSentRefunds, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
@@ -124,6 +124,7 @@ function disputeDiffers(ours: TakenPayment['dispute'], theirs: ProviderDispute):
   return (
     ours.status !== theirs.status ||
     ours.amount !== theirs.amount.minor ||
+    ours.lost !== lostIn(theirs) ||
     ours.closedAt?.getTime() !== theirs.closedAt?.getTime()
   )
 }

@@ -1,7 +1,7 @@
 import type { BillingTx } from '../app.ts'
 import type { NewEvent } from '../events/event-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
-import type { ProviderDispute } from '../providers/port.ts'
+import { lostIn, type ProviderDispute } from '../providers/port.ts'
 import { updateDispute } from './dispute-rows.ts'
 
 /** What we know of a payment's dispute, read under the payment's lock. */
@@ -12,7 +12,7 @@ export type KnownDispute = {
   readonly subscriptionId: string
   readonly unmatched: boolean
   readonly status: 'open' | 'won' | 'lost' | null
-  /** What the ledger says a lost one took. */
+  /** What the ledger says that lost ones took. */
   readonly lost: bigint
   readonly postings: number
 }
@@ -28,7 +28,7 @@ export async function recordDispute(
   known: KnownDispute,
   dispute: ProviderDispute,
 ): Promise<NewEvent[]> {
-  const lost = dispute.status === 'lost' ? dispute.amount.minor : 0n
+  const lost = lostIn(dispute)
   const moved = lost - known.lost
   const lookupAt = dispute.status === 'open' ? disputeLookupAfter(now) : null
   await updateDispute(tx, known.paymentId, dispute, { lookupAt, lost, postings: moved === 0n ? 0 : 1 })

@@ -124,9 +124,17 @@ export type ProviderPayment = {
 /** The cardholder's bank takes a payment back, or tries to. `won` and `lost` are said from our side. */
 export type ProviderDispute = {
   readonly status: 'open' | 'won' | 'lost'
+  /** Of several: what the open one is about, or else what all that were lost took. */
   readonly amount: Money
   readonly openedAt: Date
   readonly closedAt: Date | null
+  /** What is gone already while one is open: another was lost, or the bank did not wait for the end. */
+  readonly alreadyLost?: Money
+}
+
+/** What the disputes of a payment took so far. */
+export function lostIn({ status, amount, alreadyLost }: ProviderDispute): bigint {
+  return status === 'lost' ? amount.minor : (alreadyLost?.minor ?? 0n)
 }
 
 /** Where a customer confirms a payment: with the provider's browser SDK, or at an address. */

@@ -37,8 +37,8 @@ const dispute = (status: 'open' | 'lost') => ({
   closedAt: status === 'open' ? null : new Date(1),
 })
 
-const wonHere = { status: 'won', amount: 100n } as const
-const openHere = { status: 'open', amount: 100n } as const
+const wonHere = { status: 'won', amount: 100n, lost: 0n } as const
+const openHere = { status: 'open', amount: 100n, lost: 0n } as const
 
 test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefined, string | undefined]>([
   ['both took it', ours(), theirs(), undefined],
@@ -69,17 +69,13 @@ test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefin
   ['we gave back more', ours({ refunded: 1n }), theirs(), 'refunded'],
   ['a refund of ours is under way', ours({ refundPending: 1n }), theirs(), 'refunded'],
   ['the customer disputes it', ours(), theirs({ dispute: dispute('open') }), 'disputed'],
+  ['the bank decided', ours({ dispute: openHere }), theirs({ dispute: dispute('lost') }), 'disputed'],
+  ['a dispute that both know', ours({ dispute: openHere }), theirs({ dispute: dispute('open') }), undefined],
   [
-    'the bank decided',
-    ours({ dispute: { status: 'open', amount: 100n } }),
-    theirs({ dispute: dispute('lost') }),
+    'an open dispute, and a loss of which we do not know',
+    ours({ dispute: openHere }),
+    theirs({ dispute: { ...dispute('open'), alreadyLost: won(5n) } }),
     'disputed',
-  ],
-  [
-    'a dispute that both know',
-    ours({ dispute: { status: 'open', amount: 100n } }),
-    theirs({ dispute: dispute('open') }),
-    undefined,
   ],
   ['a dispute won here of which they tell no more', ours({ dispute: wonHere }), theirs(), undefined],
   ['an open dispute of which they tell no more', ours({ dispute: openHere }), theirs(), 'disputed'],

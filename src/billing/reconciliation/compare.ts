@@ -1,5 +1,5 @@
 import type { Money } from '../money.ts'
-import type { ProviderPayment } from '../providers/port.ts'
+import { lostIn, type ProviderPayment } from '../providers/port.ts'
 
 export type OurPayment = {
   readonly paymentId: string
@@ -11,7 +11,11 @@ export type OurPayment = {
   readonly amount: Money
   readonly refunded: bigint
   readonly refundPending: bigint
-  readonly dispute: { readonly status: 'open' | 'won' | 'lost'; readonly amount: bigint } | null
+  readonly dispute: {
+    readonly status: 'open' | 'won' | 'lost'
+    readonly amount: bigint
+    readonly lost: bigint
+  } | null
 }
 
 /** Where two books tell different stories about a payment. */
@@ -85,6 +89,8 @@ function kindOf(
   // PortOne tells of no disputes once something went back; one that was won holds nothing any more.
   if (theirs.dispute === null && ours.dispute?.status === 'won') return undefined
   const sameDispute =
-    theirs.dispute?.status === ours.dispute?.status && theirs.dispute?.amount.minor === ours.dispute?.amount
+    theirs.dispute?.status === ours.dispute?.status &&
+    theirs.dispute?.amount.minor === ours.dispute?.amount &&
+    (theirs.dispute ? lostIn(theirs.dispute) : 0n) === (ours.dispute?.lost ?? 0n)
   return sameDispute ? undefined : 'disputed'
 }

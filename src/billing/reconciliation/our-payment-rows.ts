@@ -77,6 +77,7 @@ export async function findOurs(
       'refund_pending',
       'dispute_status',
       'dispute_amount',
+      'dispute_lost',
     ])
     .where('provider_reference', 'in', [...references])
     .where('provider', '=', provider)
@@ -93,7 +94,11 @@ export async function findOurs(
         amount: { minor: row.amount, currency: row.currency },
         refunded: row.refunded,
         refundPending: row.refund_pending,
-        dispute: row.dispute_status && { status: row.dispute_status, amount: row.dispute_amount! },
+        dispute: row.dispute_status && {
+          status: row.dispute_status,
+          amount: row.dispute_amount!,
+          lost: row.dispute_lost,
+        },
       },
     ]),
   )

@@ -116,20 +116,28 @@ export function refundStatus(status: string): ProviderRefund['status'] {
 
 /**
  * A dispute names neither its amount nor who won. What the bank takes back appears as a cancellation by chargeback: with
- * one, a decided dispute is lost, and without one it was won.
+ * one, a decided dispute is lost, and without one it was won. Of several nobody tells which one took it, and gone it is.
  */
 function disputeOf(body: PaymentJson, amount: Money): ProviderDispute | null {
-  const dispute = body.disputes?.at(-1)
+  const dispute = body.disputes?.findLast(isUnresolved) ?? body.disputes?.at(-1)
   const cancelled = (body.cancellations ?? []).filter(({ status }) => status === 'SUCCEEDED')
   const chargebacks = cancelled.filter(({ trigger }) => trigger === 'CHARGEBACK')
   const taken = sumOf(chargebacks)
   const openedAt = parseInstant(dispute?.createdAt ?? chargebacks[0]?.requestedAt ?? '')
   if (!openedAt || (!dispute && taken === 0n)) return null
   const disputed = { ...amount, minor: leftAt(openedAt, amount.minor, cancelled) }
-  if (dispute?.status === 'UNRESOLVED') return { status: 'open', amount: disputed, openedAt, closedAt: null }
+  const gone = { ...amount, minor: taken }
+  if (dispute && isUnresolved(dispute)) {
+    const open = { status: 'open', amount: disputed, openedAt, closedAt: null } as const
+    return taken > 0n ? { ...open, alreadyLost: gone } : open
+  }
   const closedAt = parseInstant(dispute?.resolvedAt ?? '') ?? openedAt
-  if (taken > 0n) return { status: 'lost', amount: { ...amount, minor: taken }, openedAt, closedAt }
+  if (taken > 0n) return { status: 'lost', amount: gone, openedAt, closedAt }
   return { status: 'won', amount: disputed, openedAt, closedAt }
+}
+
+function isUnresolved({ status }: { status: string }): boolean {
+  return status === 'UNRESOLVED'
 }
 
 type Cancellation = Static<typeof CancellationJson>

@@ -110,15 +110,21 @@ const disputeStatuses: Readonly<Record<string, ProviderDispute['status']>> = {
   lost: 'lost',
 }
 
-/** The newest of them counts. */
+/** The newest that is open counts, else those that were lost, else the newest; what was lost once stays lost. */
 function disputeOf(disputes: readonly Stripe.Dispute[]): ProviderDispute | null {
-  const real = disputes
-    .filter(({ status }) => Object.hasOwn(disputeStatuses, status))
-    .sort((a, b) => b.created - a.created)
-  const [dispute] = real
-  const amount = dispute && fromStripeAmount(dispute.amount, dispute.currency)
-  const status = dispute && disputeStatuses[dispute.status]
-  if (!dispute || !amount || !status) return null
+  const newestFirst = [...disputes].sort((a, b) => b.created - a.created)
+  const real = newestFirst.map(readDispute).filter((dispute) => dispute !== undefined)
+  const lost = real.filter(({ status }) => status === 'lost')
+  const shown = real.find(({ status }) => status === 'open') ?? lost[0] ?? real[0]
+  if (!shown || lost.length === 0) return shown ?? null
+  const taken = { ...shown.amount, minor: lost.reduce((sum, { amount }) => sum + amount.minor, 0n) }
+  return shown.status === 'open' ? { ...shown, alreadyLost: taken } : { ...shown, amount: taken }
+}
+
+function readDispute(dispute: Stripe.Dispute): ProviderDispute | undefined {
+  const status = Object.hasOwn(disputeStatuses, dispute.status) && disputeStatuses[dispute.status]
+  const amount = fromStripeAmount(dispute.amount, dispute.currency)
+  if (!status || !amount) return undefined
   return {
     status,
     amount,
