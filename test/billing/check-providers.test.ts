@@ -3,6 +3,8 @@ import { stopForCredentials } from '../../src/billing/charging-stop.ts'
 import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { provider } from '../../src/cli/provider.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
+import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
+import { openProviderWorld } from '../sandbox/open-provider.ts'
 import { openWorld, type World } from '../world.ts'
 import { runCommand } from './run-command.ts'
 
@@ -60,6 +62,27 @@ test('a provider that holds cards in use and has no keys is reported', async () 
   const { code, output } = await check(['check'])
   expect(code).toBe(1)
   expect(output).toMatch(/elsewhere\n {2}fault {2}credentials/)
+})
+
+test('a moved sandbox clock is no fault of Stripe, and the stop ends all the same', async () => {
+  const there = await openProviderWorld({ wire: stripeWire })
+  const here = await openWorld({
+    environment: {
+      PAYMENT_PROVIDER: 'stripe',
+      STRIPE_SECRET_KEY: 'sk_test_check',
+      STRIPE_BASE_URL: there.sandbox.url,
+      STRIPE_WEBHOOK_SECRETS: 'whsec_a_secret_to_check_things_with',
+    },
+  })
+  try {
+    await here.advanceBy('P1M')
+    await stopForCredentials(here.app.billing.db, 'stripe', here.app.clock())
+    const { code, output } = await runCommand(provider, ['check', '--json'], here.environment)
+    expect([code, JSON.parse(output).providers[0].charging_resumed]).toEqual([0, true])
+  } finally {
+    await here.close()
+    await there.close()
+  }
 })
 
 test('anything else is a mistake in the command', async () => {

@@ -23,7 +23,7 @@ export function bookChecks(
   const wrong = kind === 'credentials_refused' ? refused : unclear
   return [
     { subject: 'credentials', ok, message: ok ? taken : wrong },
-    clockCheck(answer),
+    clockCheck(answer.kind === 'answered' ? answer.headers.date : undefined),
     { subject: 'listing', ok, message: `${entries} ${ok ? 'can' : 'cannot'} be listed.` },
   ]
 }

@@ -1,11 +1,13 @@
-import type { JsonAnswer } from '../../platform/fetch-json.ts'
 import type { ProviderCheck } from './port.ts'
 
 const toleranceMs = 120_000
 
-/** Holds this machine's clock against the provider's, by the time that stands on its answer. */
-export function clockCheck(answer: JsonAnswer): ProviderCheck {
-  const theirs = answer.kind === 'answered' ? Date.parse(answer.headers.date ?? '') : Number.NaN
+/**
+ * Holds this machine's clock against the provider's, by the `Date` that stands on its answer. Real time, because the sandbox's
+ * clock may have been moved, and signatures do not follow it.
+ */
+export function clockCheck(date: string | undefined): ProviderCheck {
+  const theirs = Date.parse(date ?? '')
   if (Number.isNaN(theirs))
     return { subject: 'clock', ok: false, message: 'The provider gave no time to compare with.' }
   const ahead = Math.round((Date.now() - theirs) / 1000)

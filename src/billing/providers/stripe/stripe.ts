@@ -1,4 +1,5 @@
 import type Stripe from 'stripe'
+import { clockCheck } from '../clock-check.ts'
 import type {
   CancelOutcome,
   PaymentListing,
@@ -35,7 +36,6 @@ export type StripeProviderOptions = StripeClientOptions & {
 }
 
 const dayMs = 86_400_000
-const toleranceMs = 300_000
 const leastSecretLength = 24
 const mostAtOnce = 8
 
@@ -237,7 +237,7 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
     },
 
     setUp: (request) => setUp(stripe, request),
-    check: (now) => check(stripe, options, now),
+    check: () => check(stripe, options),
 
     async listPayments(from, to, cursor) {
       try {
@@ -315,7 +315,6 @@ async function setUp(stripe: Stripe, request: SetUpRequest): Promise<SetUpOutcom
 async function check(
   stripe: Stripe,
   { webhookSecrets = [] }: StripeProviderOptions,
-  now: Date,
 ): Promise<readonly ProviderCheck[]> {
   const isSecretWell =
     webhookSecrets.length > 0 && webhookSecrets.every((secret) => secret.length >= leastSecretLength)
@@ -328,17 +327,9 @@ async function check(
   }
   try {
     const page = await stripe.paymentIntents.list({ limit: 1 })
-    const date = Date.parse(headerOf(page.lastResponse.headers, 'date') ?? '')
-    const isOnTime = Math.abs(date - now.getTime()) <= toleranceMs
     return [
       { subject: 'credentials', ok: true, message: 'The key is taken.' },
-      {
-        subject: 'clock',
-        ok: isOnTime,
-        message: isOnTime
-          ? 'The clock agrees with that of Stripe.'
-          : 'The clock is more than five minutes off that of Stripe; notifications will be refused until it is set.',
-      },
+      clockCheck(headerOf(page.lastResponse.headers, 'date')),
       { subject: 'listing', ok: true, message: 'The book can be read.' },
       secret,
     ]
