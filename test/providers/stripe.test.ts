@@ -7,6 +7,7 @@ import { stripeProvider } from '../../src/billing/providers/stripe/stripe.ts'
 import { searchLagMs } from '../../src/sandbox/stripe/stripe-intent-routes.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
 import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
+import { openWorld } from '../world.ts'
 
 const secret = 'whsec_of_the_endpoint_of_this_test'
 
@@ -242,6 +243,38 @@ describe('the official SDK walks through the simulator', () => {
       providerId: expect.stringMatching(/^pi_/),
     })
   })
+})
+
+test('a notification that is signed and no JSON, or no event, is not told to be badly signed', async () => {
+  const signing = 'whsec_a_secret_to_sign_things_with'
+  const world = await openWorld({
+    environment: {
+      PAYMENT_PROVIDER: 'stripe',
+      STRIPE_SECRET_KEY: 'sk_test_x',
+      STRIPE_BASE_URL: 'http://127.0.0.1:9',
+      STRIPE_WEBHOOK_SECRETS: signing,
+    },
+  })
+  const deliver = async (payload: string, secret = signing) => {
+    const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret })
+    const answer = await fetch(`${world.url}/api/billing/webhook/stripe`, {
+      method: 'POST',
+      headers: { 'stripe-signature': signature, 'content-type': 'application/json' },
+      body: payload,
+    })
+    const { error, data } = (await answer.json()) as { error?: { code: string }; data?: object }
+    return [answer.status, error?.code ?? data]
+  }
+  try {
+    for (const body of ['not json', '{"id":"evt_1"', ''])
+      expect(await deliver(body)).toEqual([400, 'invalid_json'])
+    expect(await deliver('not json', 'whsec_another_secret')).toEqual([401, 'invalid_signature'])
+    expect(await deliver('{"type":"x"}')).toEqual([200, { received: true, duplicate: false }])
+    expect(await deliver('{"type":"x"}')).toEqual([200, { received: true, duplicate: true }])
+    expect(await world.query('select from billing.webhook')).toHaveLength(1)
+  } finally {
+    await world.close()
+  }
 })
 
 type Inbox = Awaited<ReturnType<typeof openInbox>>

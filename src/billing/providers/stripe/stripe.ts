@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type Stripe from 'stripe'
 import { clockCheck } from '../clock-check.ts'
 import type {
@@ -264,8 +265,9 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
     verifyWebhook(delivery) {
       if (!verifyStripeSignature(delivery)) return undefined
       const message = parsed(delivery.body)
-      const eventId = textAt(message, 'id')
-      return eventId === undefined ? undefined : { eventId, message }
+      // Without an id it is authentic all the same: what is no JSON is refused for that, and the rest counts once by its bytes.
+      const eventId = textAt(message, 'id') ?? createHash('sha256').update(delivery.body).digest('hex')
+      return { eventId, message }
     },
 
     readWebhook: readHint,
