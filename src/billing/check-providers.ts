@@ -51,8 +51,8 @@ function secretLine({ terms }: BillingApp, name: string): ProviderCheck {
   const subject = 'webhook_secret'
   if (name === 'toss') {
     const message = terms.hintSecret
-      ? 'Toss signs nothing; its messages are hints under HINT_SECRET.'
-      : 'Toss signs nothing, and without HINT_SECRET its messages are not taken; lookups and reconcile find out instead.'
+      ? 'HINT_SECRET is set; register the hints route with it in the console of Toss, which signs nothing.'
+      : 'HINT_SECRET is not set, so the hints route is off and no message of Toss is taken; lookups and reconcile find out instead.'
     return { subject, ok: true, message }
   }
   if (secrets.length === 0)

@@ -4,6 +4,7 @@ import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { provider } from '../../src/cli/provider.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
+import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
 import { openProviderWorld } from '../sandbox/open-provider.ts'
 import { openWorld, type World } from '../world.ts'
 import { runCommand } from './run-command.ts'
@@ -81,6 +82,28 @@ test('a moved sandbox clock is no fault of Stripe, and the stop ends all the sam
     expect([code, JSON.parse(output).providers[0].charging_resumed]).toEqual([0, true])
   } finally {
     await here.close()
+    await there.close()
+  }
+})
+
+test('without HINT_SECRET the check of Toss says that the hints route is off', async () => {
+  const there = await openProviderWorld({ wire: tossWire })
+  const environment = {
+    ...world.environment,
+    PAYMENT_PROVIDER: 'toss',
+    TOSS_SECRET_KEY: 'test_sk_check',
+    TOSS_BASE_URL: there.sandbox.url,
+  }
+  const lineOf = async (more: Record<string, string>) => {
+    const { output } = await runCommand(provider, ['check', '--json'], { ...environment, ...more })
+    const toss = JSON.parse(output).providers.find((one: { provider: string }) => one.provider === 'toss')
+    expect(toss.ok).toBe(true)
+    return toss.checks.find((line: { subject: string }) => line.subject === 'webhook_secret').message
+  }
+  try {
+    expect(await lineOf({})).toMatch(/^HINT_SECRET is not set, so the hints route is off/)
+    expect(await lineOf({ HINT_SECRET: 'h'.repeat(32) })).toMatch(/^HINT_SECRET is set; register/)
+  } finally {
     await there.close()
   }
 })

@@ -176,20 +176,13 @@ export function tossProvider(options: TossProviderOptions): Provider {
 
     async check(now) {
       const answer = await get(`/v1/transactions?${lastMinute(now)}`)
-      return [
-        ...bookChecks(answer, transactionsOutcome(answer), {
-          taken: 'The secret key is taken.',
-          refused:
-            'Toss refuses this key; correct TOSS_SECRET_KEY, an API key (sk) of a shop contracted for automatic payments.',
-          unclear: 'Toss gives no clear answer; check TOSS_BASE_URL and the way out of this network.',
-          entries: 'Transactions',
-        }),
-        {
-          subject: 'webhook_secret',
-          ok: true,
-          message: 'Toss signs no payment events: register the hints route with HINT_SECRET in its console.',
-        },
-      ]
+      return bookChecks(answer, transactionsOutcome(answer), {
+        taken: 'The secret key is taken.',
+        refused:
+          'Toss refuses this key; correct TOSS_SECRET_KEY, an API key (sk) of a shop contracted for automatic payments.',
+        unclear: 'Toss gives no clear answer; check TOSS_BASE_URL and the way out of this network.',
+        entries: 'Transactions',
+      })
     },
 
     listPayments: (from, to, cursor) => list(from, to, cursor, ({ status }) => status === 'DONE'),
