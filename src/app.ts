@@ -116,6 +116,8 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
       ...(replica && { replica: viewOf(replica) }),
       ...keys,
       terms: termsOf(config, webhookSecrets),
+      onReconcileFault: (error: unknown, reference: string | null) =>
+        foundation.log.error('reconcile.failed', { reference, error }),
     }
     const billingFor = Object.fromEntries(
       providerUses.map((use): [ProviderUse, BillingApp] => {

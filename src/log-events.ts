@@ -29,5 +29,6 @@ export const logEvents = {
   'sandbox.failed': { error: 'error' },
   'sandbox.exposed': { host: 'text', opens_to: 'text' },
   'demo.failed': { error: 'error' },
+  'reconcile.failed': { reference: 'id', error: 'error' },
   'sweep.failed': { sweep: 'text', error: 'error' },
 } as const satisfies EventSpec

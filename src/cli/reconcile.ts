@@ -94,7 +94,7 @@ function jsonOf({ compared, repaired, differences }: Reconciliation) {
   return { compared, repaired: repaired.map(viewOf), differences: differences.map(viewOf) }
 }
 
-function viewOf({ kind, reference, paymentId, accountId, ours, theirs }: Difference) {
+function viewOf({ kind, reference, paymentId, accountId, ours, theirs, reason }: Difference) {
   const side = (one: Difference['ours']) =>
     one && { status: one.status, ...toJson(one.amount), amount_refunded: toJson(one.refunded).amount }
   return {
@@ -104,6 +104,7 @@ function viewOf({ kind, reference, paymentId, accountId, ours, theirs }: Differe
     account_id: accountId,
     ours: side(ours),
     provider: side(theirs),
+    ...(reason !== undefined && { reason }),
   }
 }
 
@@ -116,10 +117,11 @@ function report({ compared, repaired, differences }: Reconciliation): void {
   if (rows.length > 0) printTable(['', 'WHAT', 'REFERENCE', 'PAYMENT', 'ACCOUNT', 'OURS', 'PROVIDER'], rows)
 }
 
-function cellsOf({ kind, reference, paymentId, accountId, ours, theirs }: Difference): string[] {
+function cellsOf({ kind, reference, paymentId, accountId, ours, theirs, reason }: Difference): string[] {
   const side = (one: Difference['ours']) =>
     one ? `${one.status} ${netOf(one.amount, one.refunded)}` : 'none'
-  return [kind, reference, paymentId ?? '-', accountId ?? '-', side(ours), side(theirs)]
+  const what = reason === undefined ? kind : `${kind} (${reason})`
+  return [what, reference, paymentId ?? '-', accountId ?? '-', side(ours), side(theirs)]
 }
 
 function netOf(amount: Money, refunded: Money): string {

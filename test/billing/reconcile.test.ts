@@ -173,6 +173,60 @@ describe('the provider’s book against ours', () => {
     await expect(reconcile()).rejects.toThrow(BookUnreadable)
   })
 
+  test('one payment that cannot be recorded is told as such, and the others are compared all the same', async () => {
+    for (const account of ['odd', 'by_hand']) await world.subscribe(account)
+    const [odd, byHand] = [await paymentOf('odd'), await paymentOf('by_hand')]
+    // More than was ever taken, which no row of ours can hold.
+    world.script.book.get(odd)!.refunds.push({ reference: null, amount: won(20_000n), status: 'succeeded' })
+    world.script.book.get(byHand)!.refunds.push({ reference: null, amount: won(400n), status: 'succeeded' })
+    const told: unknown[] = []
+    const app = {
+      ...world.app,
+      onReconcileFault: (error: unknown, reference: string | null) => void told.push([reference, error]),
+    }
+    const found = await reconcilePayments(app, new Date('2026-01-01'), new Date('2027-01-01'))
+    expect(kinds(found.differences)).toEqual([['failed', odd]])
+    expect(found.differences[0]).toMatchObject({
+      accountId: 'odd',
+      theirs: { refunded: won(20_000n) },
+      reason: expect.stringContaining('23514'),
+    })
+    expect(kinds(found.repaired)).toEqual([['refunded', byHand]])
+    expect(told).toEqual([[odd, expect.objectContaining({ code: '23514' })]])
+  })
+
+  test('a database that is away ends the run and is no difference of a payment', async () => {
+    await world.subscribe('acct')
+    const id = await paymentOf('acct')
+    world.script.book.get(id)!.refunds.push({ reference: null, amount: won(400n), status: 'succeeded' })
+    world.script.provider.findPayment = async () => {
+      throw Object.assign(new Error('Connection terminated unexpectedly'), { code: '57P01' })
+    }
+    await expect(reconcile()).rejects.toThrow('Connection terminated')
+  })
+
+  test('a run that fails keeps why, in words for an operator', async () => {
+    await world.subscribe('acct')
+    const span = { from: '2026-03-01T00:00:00+09:00', to: '2026-05-01T00:00:00+09:00' }
+    const newest = async () => (await world.get('/reconciliations')).data.reconciliations[0]
+    const reasonAfter = async (listPayments: typeof world.script.provider.listPayments) => {
+      world.script.provider.listPayments = listPayments
+      expect((await world.post('/reconciliations', span)).status).toBe(202)
+      await expect.poll(async () => (await newest()).status).toBe('failed')
+      return (await newest()).reason
+    }
+    expect(await reasonAfter(async () => ({ kind: 'unknown' }))).toMatch(/book of the provider "scripted"/)
+    expect(await reasonAfter(async () => ({ kind: 'credentials_refused' }))).toMatch(/refuses our keys/)
+    expect(
+      await reasonAfter(async () => {
+        throw new TypeError('private')
+      }),
+    ).toMatch(/^A fault of ours \(TypeError\)/)
+    world.script.provider.listPayments = async () => ({ kind: 'page', payments: [], next: null })
+    await world.post('/reconciliations', span)
+    await expect.poll(newest).toMatchObject({ status: 'done', reason: null })
+  })
+
   test('what happens after 40 days to an older payment is found', async () => {
     for (const account of ['by_hand', 'lost', 'bounced', 'quiet']) await world.subscribe(account)
     const [byHand, lost, bounced] = [

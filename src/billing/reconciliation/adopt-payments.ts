@@ -84,7 +84,7 @@ async function readForgottenAt(
   to: Date,
   forgotten: Map<string, Forgotten>,
 ): Promise<void> {
-  for await (const page of readBook(from, to, listPayments)) {
+  for await (const page of readBook(name, from, to, listPayments)) {
     const known = await listKnownReferences(
       app.db,
       page.map(({ reference }) => reference),

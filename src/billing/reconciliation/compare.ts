@@ -27,6 +27,8 @@ export type Difference = {
   readonly accountId: string | null
   readonly ours: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
   readonly theirs: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
+  /** What went wrong here, of one that could not be compared or recorded. */
+  readonly reason?: string
 }
 
 export type DifferenceKind =
@@ -43,18 +45,26 @@ export type DifferenceKind =
   | 'unmatched'
   /** One side does not know its outcome yet. */
   | 'undecided'
+  /** What the provider tells could not be compared or recorded here: a fault of ours, or facts that cannot be. */
+  | 'failed'
 
 /** What differs, the gravest first. `unknown`: the provider did not answer; undefined: it has no such payment. */
 export function differenceOf(
   ours: OurPayment | undefined,
   theirs: ProviderPayment | 'unknown' | undefined,
 ): Difference | undefined {
-  const found = theirs === 'unknown' ? undefined : theirs
   const kind = kindOf(ours, theirs)
-  if (kind === undefined) return undefined
+  return kind && tellDifference(kind, ours, theirs === 'unknown' ? undefined : theirs)
+}
+
+export function tellDifference(
+  kind: DifferenceKind,
+  ours: OurPayment | undefined,
+  theirs: ProviderPayment | undefined,
+): Difference {
   return {
     kind,
-    reference: ours?.reference ?? found?.reference ?? '',
+    reference: ours?.reference ?? theirs?.reference ?? '',
     paymentId: ours?.paymentId ?? null,
     accountId: ours?.accountId ?? null,
     ours: ours
@@ -64,7 +74,7 @@ export function differenceOf(
           refunded: { minor: ours.refunded, currency: ours.amount.currency },
         }
       : null,
-    theirs: found ? { status: found.status, amount: found.amount, refunded: found.refunded } : null,
+    theirs: theirs ? { status: theirs.status, amount: theirs.amount, refunded: theirs.refunded } : null,
   }
 }
 

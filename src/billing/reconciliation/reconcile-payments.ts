@@ -5,7 +5,8 @@ import type { PaymentListing, Provider, ProviderPayment } from '../providers/por
 import { listPendingRefunds } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { listUnmatched } from '../refunds/unmatched-rows.ts'
-import { type Difference, differenceOf } from './compare.ts'
+import { concernsAll, reasonOf } from '../sweeps/sweep-failures.ts'
+import { type Difference, differenceOf, type OurPayment, tellDifference } from './compare.ts'
 import {
   findOurs,
   findPlace,
@@ -55,6 +56,8 @@ export async function reconcilePayments(
   return { ...found, differences: [...found.differences, ...(await unmatchedOf(app))] }
 }
 
+type Compared = { reference: string; ours: OurPayment | undefined; theirs: ProviderPayment | undefined }
+
 type Found = { compared: number; readonly repaired: Difference[]; readonly differences: Difference[] }
 
 /** Those that can be asked, and those that took payments of that time and whose keys are gone. */
@@ -86,6 +89,20 @@ async function reconcileProvider(
   const seen = new Set<string>()
   const { repaired, differences } = found
   const { name } = provider
+  /** What goes wrong with one payment is told of that one. A database that is away concerns all of them. */
+  const isolated = async (payment: Compared, work: () => Promise<void>) => {
+    try {
+      await work()
+    } catch (error) {
+      if (concernsAll(error)) throw error
+      app.onReconcileFault?.(error, payment.reference)
+      differences.push({
+        ...tellDifference('failed', payment.ours, payment.theirs),
+        reference: payment.reference,
+        reason: reasonOf(error),
+      })
+    }
+  }
   const compare = async (listed: readonly ProviderPayment[]) => {
     const theirs = listed.filter(({ reference }) => !seen.has(reference))
     const ours = await findOurs(
@@ -95,28 +112,38 @@ async function reconcileProvider(
     )
     for (const payment of theirs) {
       seen.add(payment.reference)
-      const difference = differenceOf(ours.get(payment.reference), payment)
-      if (!difference) continue
-      const left = await repair(app, provider, difference)
-      if (left) differences.push(left)
-      else repaired.push(difference)
+      const known = ours.get(payment.reference)
+      await isolated({ reference: payment.reference, ours: known, theirs: payment }, async () => {
+        const difference = differenceOf(known, payment)
+        if (!difference) return
+        const left = await repair(app, provider, difference)
+        if (left) differences.push(left)
+        else repaired.push(difference)
+      })
     }
     if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
   }
   const lookUp = async (reference: string) => {
     const ours = (await findOurs(app.db, name, [reference])).get(reference)
-    const lookup = await provider.findPayment(reference, ours?.providerId)
-    if (lookup.kind === 'found') return compare([lookup.payment])
-    seen.add(reference)
-    const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
-    if (difference) differences.push(difference)
+    let found: ProviderPayment | undefined
+    await isolated({ reference, ours, theirs: undefined }, async () => {
+      const lookup = await provider.findPayment(reference, ours?.providerId)
+      if (lookup.kind === 'found') {
+        found = lookup.payment
+        return
+      }
+      const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
+      if (difference) differences.push(difference)
+    })
+    if (found) await compare([found])
+    else seen.add(reference)
   }
 
   const { listChanges } = provider
   // Of one whose keys are gone there is no book to read; what we know of it stays in doubt.
   const isThere = app.providers.all.includes(provider)
-  if (isThere) for await (const page of readBook(from, to, provider.listPayments)) await compare(page)
-  if (listChanges) for await (const page of readBook(from, to, listChanges)) await compare(page)
+  if (isThere) for await (const page of readBook(name, from, to, provider.listPayments)) await compare(page)
+  if (listChanges) for await (const page of readBook(name, from, to, listChanges)) await compare(page)
   for await (const reference of listUnseen(app, name, from, to, seen)) await lookUp(reference)
   if (isThere && !listChanges && !skipOlder)
     for await (const reference of listChangeable(app, name, from, lookFrom, seen)) await lookUp(reference)
@@ -127,6 +154,7 @@ const readTries = 3
 
 /** All pages of one of the provider's lists. */
 export async function* readBook(
+  name: string,
   from: Date,
   to: Date,
   list: (from: Date, to: Date, cursor: string | null) => Promise<PaymentListing>,
@@ -137,7 +165,10 @@ export async function* readBook(
     for (let tries = 1; listing.kind !== 'page' && tries < readTries; tries++) {
       listing = await list(from, to, cursor)
     }
-    if (listing.kind !== 'page') throw new BookUnreadable("The provider's book cannot be read just now.")
+    if (listing.kind === 'credentials_refused')
+      throw new BookUnreadable(`The provider "${name}" refuses our keys, so its book cannot be read.`)
+    if (listing.kind !== 'page')
+      throw new BookUnreadable(`The book of the provider "${name}" cannot be read just now.`)
     yield listing.payments
     cursor = listing.next
   } while (cursor !== null)

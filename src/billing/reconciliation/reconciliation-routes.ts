@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import { troubleOf } from '../../platform/database/database-errors.ts'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { refuse as refusePlainly } from '../../platform/refusal.ts'
@@ -6,7 +7,8 @@ import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { refuse } from '../refusals.ts'
-import { reconcilePayments } from './reconcile-payments.ts'
+import { reasonOf } from '../sweeps/sweep-failures.ts'
+import { BookUnreadable, reconcilePayments } from './reconcile-payments.ts'
 import {
   beginReconciliation,
   endReconciliation,
@@ -29,6 +31,7 @@ const View = Type.Object(
     }),
     started_at: Type.String(),
     finished_at: nullable(Type.String()),
+    reason: nullable(Type.String({ description: 'Why it failed' })),
   },
   { title: 'Reconciliation' },
 )
@@ -51,6 +54,7 @@ export function reconciliationRoutes(http: Http, app: BillingApp): void {
     examples: [...run.examples],
     started_at: time(run.startedAt),
     finished_at: run.finishedAt && time(run.finishedAt),
+    reason: run.reason,
   })
   const List = success(Type.Object({ reconciliations: Type.Array(View) }))
 
@@ -110,7 +114,19 @@ async function run(app: BillingApp, id: bigint, from: Date, to: Date): Promise<v
       notedAt = performance.now()
       noteCompared(app.db, id, compared).catch(() => {})
     },
-  }).catch(() => undefined)
+  }).catch((error: unknown) => {
+    app.onReconcileFault?.(error, null)
+    return { reason: whyFailed(error) }
+  })
   // Should the database be away now, the lease ends and the next run gives this one up.
   await endReconciliation(app.db, id, app.clock(), found).catch(() => {})
+}
+
+/** For an operator's eyes: what to mend before it is asked for again. */
+function whyFailed(error: unknown): string {
+  if (error instanceof BookUnreadable) return `${error.message} Compare again once it answers.`
+  const trouble = troubleOf(error)
+  if (trouble !== undefined)
+    return `The database could not do its work (${trouble}). Compare again once it can.`
+  return `A fault of ours (${reasonOf(error)}); the log tells where, as reconcile.failed.`
 }

@@ -14,6 +14,8 @@ export type ReconciliationRun = {
   readonly examples: readonly Record<string, unknown>[]
   readonly startedAt: Date
   readonly finishedAt: Date | null
+  /** Why it failed, in words for an operator. */
+  readonly reason: string | null
 }
 
 const leaseSeconds = 120
@@ -25,7 +27,8 @@ export async function beginReconciliation(
   { from, to, actor, now }: { from: Date; to: Date; actor: string; now: Date },
 ): Promise<bigint | undefined> {
   await sql`
-    update billing.reconciliation set status = 'failed', finished_at = ${now}
+    update billing.reconciliation set status = 'failed', finished_at = ${now},
+      reason = 'Its process ended, or could not reach the database, before it was through. Compare again.'
     where status = 'running' and leased_until < clock_timestamp()`.execute(db)
   const made = await sql<{ id: bigint }>`
     insert into billing.reconciliation (from_at, to_at, status, actor, started_at, leased_until)
@@ -41,19 +44,21 @@ export async function noteCompared(db: BillingDb, id: bigint, compared: number):
     where id = ${id} and status = 'running'`.execute(db)
 }
 
-/** Undefined: the provider's book could not be read. */
+/** With what was found, or why nothing could be. */
 export async function endReconciliation(
   db: BillingDb,
   id: bigint,
   now: Date,
-  found: Reconciliation | undefined,
+  outcome: Reconciliation | { readonly reason: string },
 ): Promise<void> {
+  const found = 'reason' in outcome ? undefined : outcome
   const examples = found?.differences.slice(0, mostExamples).map(exampleOf) ?? []
   await sql`
     update billing.reconciliation
     set status = ${found ? 'done' : 'failed'}, compared = ${found?.compared ?? sql`compared`},
       repaired = ${found?.repaired.length ?? 0}, differences = ${found?.differences.length ?? 0},
-      examples = ${JSON.stringify(examples)}::jsonb, finished_at = ${now}
+      examples = ${JSON.stringify(examples)}::jsonb, finished_at = ${now},
+      reason = ${'reason' in outcome ? outcome.reason : null}
     where id = ${id} and status = 'running'`.execute(db)
 }
 
@@ -66,7 +71,7 @@ function exampleOf(difference: Difference): Record<string, unknown> {
 export async function listReconciliations(db: BillingDb, limit: number): Promise<ReconciliationRun[]> {
   const found = await sql<ReconciliationRun>`
     select id, from_at as "from", to_at as "to", status, compared, repaired, differences, examples,
-      started_at as "startedAt", finished_at as "finishedAt"
+      started_at as "startedAt", finished_at as "finishedAt", reason
     from billing.reconciliation order by id desc limit ${limit}`.execute(db)
   return found.rows
 }

@@ -134,7 +134,7 @@ export async function noteFailure(
 }
 
 /** Type and code; a message may quote what nobody should read. */
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return typeof error
   const code = (error as { code?: unknown }).code
   return typeof code === 'string' ? `${error.constructor.name} ${code}` : error.constructor.name
