@@ -39,6 +39,8 @@ const frozen: Readonly<Record<string, string>> = {
     'c0734054c41bda992f7f49481eb6b7a87a6eab44268757b9b0908902dc82dca4',
   '20261118T0220-billing-reconciliation-reason.sql':
     '7d7a4bcf078df69a9a7128720f0a065a46569208c37d9b4ef73f59d769b8452d',
+  '20261118T0230-billing-duplicate-payments.sql':
+    '708764a80d82c669982aac48bc9346ff8605fef3365605858c0900672706c672',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

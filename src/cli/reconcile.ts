@@ -27,9 +27,9 @@ export const reconcile: Command = {
 
 INSTANT is ISO 8601 with an offset (2026-11-01T00:00:00+09:00) or a day (2026-11-01, which begins at midnight UTC). What
 the provider knows and we missed is recorded, also what happened in that time to older payments: refunds made by hand,
-disputes, refunds that came back. What still differs is listed, and so is money that pays for nothing and did not go back;
-the exit code is then 1. Where the provider cannot list by change, older payments are looked up one by one; --after goes on
-where such a run was stopped.
+disputes, refunds that came back. What still differs is listed, and so is money that pays for nothing and did not go back, and a
+second payment under one reference (duplicate); the exit code is then 1. Where the provider cannot list by change, older
+payments are looked up one by one; --after goes on where such a run was stopped.
 
 --adopt is for a database restored from a backup, while charging is stopped: it first takes over what the provider took
 since then, under the numbers it had. References that fit no subscription are listed and left alone.`,
@@ -94,7 +94,7 @@ function jsonOf({ compared, repaired, differences }: Reconciliation) {
   return { compared, repaired: repaired.map(viewOf), differences: differences.map(viewOf) }
 }
 
-function viewOf({ kind, reference, paymentId, accountId, ours, theirs, reason }: Difference) {
+function viewOf({ kind, reference, paymentId, accountId, ours, theirs, reason, providerId }: Difference) {
   const side = (one: Difference['ours']) =>
     one && { status: one.status, ...toJson(one.amount), amount_refunded: toJson(one.refunded).amount }
   return {
@@ -105,6 +105,7 @@ function viewOf({ kind, reference, paymentId, accountId, ours, theirs, reason }:
     ours: side(ours),
     provider: side(theirs),
     ...(reason !== undefined && { reason }),
+    ...(providerId !== undefined && { provider_id: providerId }),
   }
 }
 
@@ -117,11 +118,13 @@ function report({ compared, repaired, differences }: Reconciliation): void {
   if (rows.length > 0) printTable(['', 'WHAT', 'REFERENCE', 'PAYMENT', 'ACCOUNT', 'OURS', 'PROVIDER'], rows)
 }
 
-function cellsOf({ kind, reference, paymentId, accountId, ours, theirs, reason }: Difference): string[] {
+function cellsOf(difference: Difference): string[] {
+  const { kind, reference, paymentId, accountId, ours, theirs, reason, providerId } = difference
   const side = (one: Difference['ours']) =>
     one ? `${one.status} ${netOf(one.amount, one.refunded)}` : 'none'
   const what = reason === undefined ? kind : `${kind} (${reason})`
-  return [what, reference, paymentId ?? '-', accountId ?? '-', side(ours), side(theirs)]
+  const named = providerId === undefined ? reference : `${reference} (${providerId})`
+  return [what, named, paymentId ?? '-', accountId ?? '-', side(ours), side(theirs)]
 }
 
 function netOf(amount: Money, refunded: Money): string {

@@ -3,6 +3,7 @@ import { settleFromProvider } from '../../src/billing/collection/settle-from-pro
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { BookUnreadable, reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { insertRefund } from '../../src/billing/refunds/refund-rows.ts'
+import { listAlarms } from '../../src/platform/alarm.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -165,6 +166,95 @@ describe('the provider’s book against ours', () => {
     )
     expect(await world.books()).toEqual(before)
     expect(kinds((await reconcile()).differences)).toHaveLength(3)
+  })
+
+  describe('a second payment under one reference', () => {
+    type Payment = Extract<
+      Awaited<ReturnType<typeof world.script.provider.findPayment>>,
+      { kind: 'found' }
+    >['payment']
+    /** The provider lists another payment behind ours, and knows it by its own id. */
+    const addSecond = async (reference: string, more: Partial<Payment> = {}) => {
+      const { findPayment } = world.script.provider
+      const first = await findPayment(reference)
+      if (first.kind !== 'found') throw new Error('the first is not there')
+      const second = { ...first.payment, providerId: 'prov_second', ...more }
+      const { listPayments } = world.script.provider
+      world.script.provider.listPayments = async (...asked) => {
+        const page = await listPayments(...asked)
+        return page.kind === 'page' ? { ...page, payments: [...page.payments, second] } : page
+      }
+      world.script.provider.findPayment = async (asked, id) =>
+        id === 'prov_second' ? { kind: 'found', payment: second } : findPayment(asked, id)
+      return second
+    }
+    const alarms = async () =>
+      (await listAlarms(world.app.db, 10)).map(({ kind, subject }) => [kind, subject])
+
+    test('is told on every run, of whatever time, until its money is gone', async () => {
+      await world.subscribe('acct')
+      const id = await paymentOf('acct')
+      const second = await addSecond(id)
+      const found = await reconcile()
+      expect(found).toMatchObject({ compared: 2, repaired: [] })
+      expect(found.differences).toMatchObject([
+        { kind: 'duplicate', reference: id, accountId: 'acct', providerId: 'prov_second' },
+      ])
+      expect(await alarms()).toEqual([['duplicate_payment', id]])
+      const elsewhen = () =>
+        reconcilePayments(world.app, new Date('2028-01-01T00:00:00Z'), new Date('2028-02-01T00:00:00Z'))
+      world.script.provider.listPayments = async () => ({ kind: 'page', payments: [], next: null })
+      expect(kinds((await elsewhen()).differences)).toEqual([['duplicate', id]])
+      Object.assign(second, { refunded: won(9000n) })
+      expect(kinds((await elsewhen()).differences)).toEqual([['duplicate', id]])
+      // An answer that does not come is no sign that it is gone.
+      world.script.state.silent = true
+      const { findPayment } = world.script.provider
+      world.script.provider.findPayment = async () => ({ kind: 'unknown' })
+      expect(kinds((await elsewhen()).differences)).toContainEqual(['duplicate', id])
+      world.script.state.silent = false
+      world.script.provider.findPayment = findPayment
+      Object.assign(second, { refunded: second.amount })
+      expect((await elsewhen()).differences).toEqual([])
+      expect(await alarms()).toEqual([])
+      expect((await world.invoices('acct'))[0]).toMatchObject({ status: 'paid', amount_refunded: 0 })
+    })
+
+    test('of another amount is a duplicate too, and nothing is said to be repaired', async () => {
+      await world.subscribe('acct')
+      const id = await paymentOf('acct')
+      await addSecond(id, { amount: won(5000n) })
+      const found = await reconcile()
+      expect(found.repaired).toEqual([])
+      expect(kinds(found.differences)).toEqual([['duplicate', id]])
+    })
+
+    test.each<[string, Partial<Payment>]>([
+      ['was declined', { status: 'declined' }],
+      ['was cancelled', { status: 'canceled' }],
+      ['went back whole', { refunded: won(9900n) }],
+    ])('that %s is nothing to tell', async (_how, more) => {
+      await world.subscribe('acct')
+      await addSecond(await paymentOf('acct'), more)
+      expect(await reconcile()).toMatchObject({ compared: 1, repaired: [], differences: [] })
+      expect(await alarms()).toEqual([])
+    })
+
+    test('while ours is in doubt, the one that settles it is ours and the other the duplicate', async () => {
+      const { findPayment } = world.script.provider
+      world.script.nextCharges({ kind: 'lost_answer' })
+      world.script.provider.findPayment = async () => ({ kind: 'unknown' })
+      expect((await world.subscribe('acct')).status).toBe(202)
+      world.script.provider.findPayment = findPayment
+      await world.rows('update billing.payment set sending_until = null')
+      const id = await paymentOf('acct')
+      await addSecond(id)
+      const found = await reconcile()
+      expect(found.compared).toBe(2)
+      expect(kinds(found.repaired)).toEqual([['status', id]])
+      expect(kinds(found.differences)).toEqual([['duplicate', id]])
+      expect((await world.invoices('acct'))[0].status).toBe('paid')
+    })
   })
 
   test('a book that cannot be read is no book that agrees', async () => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import Stripe from 'stripe'
 import { describe, expect, test } from 'vitest'
 import { runDue } from '../../src/billing/due.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
@@ -195,6 +196,69 @@ describe.each(stories)('with $wire.name', (told) => {
     } finally {
       await world.close()
       await there.close()
+    }
+  })
+})
+
+describe('in an account of Stripe that others use too', () => {
+  const told = stories.find(({ wire }) => wire.name === 'stripe')!
+  const open = async () => {
+    const there = await openProviderWorld({ wire: told.wire })
+    const world = await openWorld({ environment: told.environment(there.sandbox.url, signing()) })
+    const { hostname, port } = new URL(there.sandbox.url)
+    const stripe = new Stripe(told.key, { host: hostname, port: Number(port), protocol: 'http' })
+    const from = new Date(world.app.clock().getTime() - 1000)
+    return {
+      there,
+      world,
+      pay: (metadata: Record<string, string>, card = 'pm_card_visa') =>
+        stripe.paymentIntents.create({
+          amount: 9900,
+          currency: 'krw',
+          payment_method: card,
+          off_session: true,
+          confirm: true,
+          metadata,
+        }),
+      stripe,
+      reconcile: () =>
+        reconcilePayments(world.app.billing, from, new Date(world.app.clock().getTime() + 1000)),
+      async subscribe() {
+        const payment_method = { billing_key: 'bk_test_ok' }
+        await world.post('/api/billing/subscribe', {
+          account_id: 'a',
+          plan_id: 'starter-monthly',
+          payment_method,
+        })
+        const [payment] = await world.query<{ reference: string }>(
+          'select provider_reference as reference from billing.payment',
+        )
+        return payment!.reference
+      },
+      async close() {
+        await world.close()
+        await there.close()
+      },
+    }
+  }
+
+  test('a second charge of the same order is told until it is refunded; one that was declined is not', async () => {
+    const { pay, stripe, reconcile, subscribe, close } = await open()
+    try {
+      const reference = await subscribe()
+      await expect(pay({ order_id: reference }, 'pm_card_chargeDeclined')).rejects.toThrow(/declined/)
+      expect(await reconcile()).toMatchObject({ compared: 1, repaired: [], differences: [] })
+      const second = await pay({ order_id: reference })
+      for (const _run of ['first', 'second'])
+        expect(await reconcile()).toMatchObject({
+          compared: 2,
+          repaired: [],
+          differences: [{ kind: 'duplicate', reference, providerId: second.id, theirs: { status: 'paid' } }],
+        })
+      await stripe.refunds.create({ payment_intent: second.id })
+      expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+    } finally {
+      await close()
     }
   })
 })

@@ -1114,6 +1114,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/reconcile.test.ts',
   },
   {
+    name: 'a second payment under one reference is nothing to tell',
+    file: 'src/billing/reconciliation/reconcile-payments.ts',
+    from: 'if (!isAnother(now, payment)) return',
+    to: 'if (ours) return',
+    story: 'test/billing/reconcile.test.ts',
+  },
+  {
+    name: 'one payment that cannot be recorded ends the comparison of all',
+    file: 'src/billing/reconciliation/reconcile-payments.ts',
+    from: 'if (concernsAll(error)) throw error',
+    to: 'if (!concernsAll(error)) throw error',
+    story: 'test/billing/reconcile.test.ts',
+  },
+  {
     name: 'a payment method is put aside without a lock while keys change',
     file: 'src/billing/payments/payment-method-rows.ts',
     from: 'order by id for no key update',

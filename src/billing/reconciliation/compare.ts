@@ -29,6 +29,8 @@ export type Difference = {
   readonly theirs: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
   /** What went wrong here, of one that could not be compared or recorded. */
   readonly reason?: string
+  /** By which the provider knows the second payment of a reference. */
+  readonly providerId?: string
 }
 
 export type DifferenceKind =
@@ -43,6 +45,8 @@ export type DifferenceKind =
   | 'disputed'
   /** Money that pays for nothing is still there: its refund was declined, disputed, or came back. */
   | 'unmatched'
+  /** The provider took money under a reference of ours beside the payment we know, and it is still there. */
+  | 'duplicate'
   /** One side does not know its outcome yet. */
   | 'undecided'
   /** What the provider tells could not be compared or recorded here: a fault of ours, or facts that cannot be. */
@@ -76,6 +80,18 @@ export function tellDifference(
       : null,
     theirs: theirs ? { status: theirs.status, amount: theirs.amount, refunded: theirs.refunded } : null,
   }
+}
+
+/** Whether a payment under a reference of ours is not the one that we know by it. */
+export function isAnother(ours: OurPayment | undefined, theirs: ProviderPayment): boolean {
+  const known = ours?.providerId ?? null
+  return known !== null && known !== theirs.providerId
+}
+
+/** Whether money was taken that neither went back nor was lost to the bank. */
+export function holdsMoney({ status, amount, refunded, dispute }: ProviderPayment): boolean {
+  const lost = dispute?.status === 'lost' ? dispute.amount.minor : 0n
+  return status === 'paid' && amount.minor > refunded.minor + lost
 }
 
 function kindOf(

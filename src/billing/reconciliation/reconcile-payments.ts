@@ -6,7 +6,16 @@ import { listPendingRefunds } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { listUnmatched } from '../refunds/unmatched-rows.ts'
 import { concernsAll, reasonOf } from '../sweeps/sweep-failures.ts'
-import { type Difference, differenceOf, type OurPayment, tellDifference } from './compare.ts'
+import {
+  type Difference,
+  differenceOf,
+  holdsMoney,
+  isAnother,
+  type OurPayment,
+  tellDifference,
+} from './compare.ts'
+import { duplicateOf, followDuplicate, noteDuplicate } from './duplicate-payment.ts'
+import { listDuplicates } from './duplicate-payment-rows.ts'
 import {
   findOurs,
   findPlace,
@@ -46,19 +55,27 @@ export async function reconcilePayments(
 ): Promise<Reconciliation> {
   const providers = await listProviders(app, from, to)
   const stoppedAt = after === undefined ? undefined : await findPlace(app.db, after)
-  const found: Found = { compared: 0, repaired: [], differences: [] }
+  const found: Found = { compared: 0, repaired: [], differences: [], duplicates: new Set() }
   let isPast = stoppedAt === undefined
   for (const provider of providers) {
     isPast ||= provider.name === stoppedAt?.provider
     const lookFrom = provider.name === stoppedAt?.provider ? stoppedAt.paymentId : undefined
     await reconcileProvider(app, provider, { from, to, found, skipOlder: !isPast, lookFrom, onProgress })
   }
-  return { ...found, differences: [...found.differences, ...(await unmatchedOf(app))] }
+  await followDuplicates(app, found)
+  const { compared, repaired } = found
+  return { compared, repaired, differences: [...found.differences, ...(await unmatchedOf(app))] }
 }
 
 type Compared = { reference: string; ours: OurPayment | undefined; theirs: ProviderPayment | undefined }
 
-type Found = { compared: number; readonly repaired: Difference[]; readonly differences: Difference[] }
+type Found = {
+  compared: number
+  readonly repaired: Difference[]
+  readonly differences: Difference[]
+  /** Second payments of a reference, by provider and its id. */
+  readonly duplicates: Set<string>
+}
 
 /** Those that can be asked, and those that took payments of that time and whose keys are gone. */
 async function listProviders(app: BillingApp, from: Date, to: Date): Promise<Provider[]> {
@@ -86,57 +103,56 @@ async function reconcileProvider(
     onProgress: (compared: number, last: string) => void
   },
 ): Promise<void> {
-  const seen = new Set<string>()
+  /** References that were compared, and every payment that was listed. */
+  const [seen, listedBefore] = [new Set<string>(), new Set<string>()]
   const { repaired, differences } = found
   const { name } = provider
-  /** What goes wrong with one payment is told of that one. A database that is away concerns all of them. */
-  const isolated = async (payment: Compared, work: () => Promise<void>) => {
-    try {
-      await work()
-    } catch (error) {
-      if (concernsAll(error)) throw error
-      app.onReconcileFault?.(error, payment.reference)
-      differences.push({
-        ...tellDifference('failed', payment.ours, payment.theirs),
-        reference: payment.reference,
-        reason: reasonOf(error),
-      })
-    }
+  const readOurs = async (reference: string) => (await findOurs(app.db, name, [reference])).get(reference)
+  const compareOurs = async (ours: OurPayment | undefined, payment: ProviderPayment) => {
+    if (seen.has(payment.reference)) return
+    seen.add(payment.reference)
+    const difference = differenceOf(ours, payment)
+    if (!difference) return
+    const left = await repair(app, provider, difference)
+    if (left) differences.push(left)
+    else repaired.push(difference)
+  }
+  const compareListed = async (ours: OurPayment | undefined, payment: ProviderPayment) => {
+    if (!isAnother(ours, payment)) await compareOurs(ours, payment)
+    if (!ours || !holdsMoney(payment)) return
+    // Which of several is ours may have been settled only now.
+    const now = ours.providerId ? ours : ((await readOurs(payment.reference)) ?? ours)
+    if (!isAnother(now, payment)) return
+    found.duplicates.add(idOf(name, payment.providerId))
+    await noteDuplicate(app, name, now, payment)
+    differences.push(duplicateOf(now, payment.providerId, payment))
   }
   const compare = async (listed: readonly ProviderPayment[]) => {
-    const theirs = listed.filter(({ reference }) => !seen.has(reference))
+    const theirs = listed.filter((payment) => !listedBefore.has(nameOf(payment)))
     const ours = await findOurs(
       app.db,
       name,
       theirs.map(({ reference }) => reference),
     )
     for (const payment of theirs) {
-      seen.add(payment.reference)
+      listedBefore.add(nameOf(payment))
       const known = ours.get(payment.reference)
-      await isolated({ reference: payment.reference, ours: known, theirs: payment }, async () => {
-        const difference = differenceOf(known, payment)
-        if (!difference) return
-        const left = await repair(app, provider, difference)
-        if (left) differences.push(left)
-        else repaired.push(difference)
-      })
+      await isolate(app, differences, { reference: payment.reference, ours: known, theirs: payment }, () =>
+        compareListed(known, payment),
+      )
     }
     if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
   }
   const lookUp = async (reference: string) => {
-    const ours = (await findOurs(app.db, name, [reference])).get(reference)
-    let found: ProviderPayment | undefined
-    await isolated({ reference, ours, theirs: undefined }, async () => {
+    const ours = await readOurs(reference)
+    await isolate(app, differences, { reference, ours, theirs: undefined }, async () => {
       const lookup = await provider.findPayment(reference, ours?.providerId)
-      if (lookup.kind === 'found') {
-        found = lookup.payment
-        return
-      }
+      if (lookup.kind === 'found') return compareOurs(ours, lookup.payment)
       const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
       if (difference) differences.push(difference)
     })
-    if (found) await compare([found])
-    else seen.add(reference)
+    seen.add(reference)
+    onProgress(found.compared + seen.size, reference)
   }
 
   const { listChanges } = provider
@@ -148,6 +164,48 @@ async function reconcileProvider(
   if (isThere && !listChanges && !skipOlder)
     for await (const reference of listChangeable(app, name, from, lookFrom, seen)) await lookUp(reference)
   found.compared += seen.size
+}
+
+/** Several payments may go by one reference. */
+function nameOf({ reference, providerId }: ProviderPayment): string {
+  return `${reference} ${providerId}`
+}
+
+function idOf(provider: string, providerId: string): string {
+  return `${provider} ${providerId}`
+}
+
+/** What goes wrong with one payment is told of that one. A database that is away concerns all of them. */
+async function isolate(
+  app: BillingApp,
+  differences: Difference[],
+  { reference, ours, theirs }: Compared,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (concernsAll(error)) throw error
+    app.onReconcileFault?.(error, reference)
+    differences.push({ ...tellDifference('failed', ours, theirs), reference, reason: reasonOf(error) })
+  }
+}
+
+const mostDuplicates = 10_000
+
+/** Of whatever time: those found earlier are told until their money is gone. */
+async function followDuplicates(app: BillingApp, found: Found): Promise<void> {
+  for (const known of await listDuplicates(app.db, mostDuplicates)) {
+    const { provider, providerId, reference } = known
+    if (found.duplicates.has(idOf(provider, providerId))) continue
+    const ours = (await findOurs(app.db, provider, [reference])).get(reference)
+    await isolate(app, found.differences, { reference, ours, theirs: undefined }, async () => {
+      const left = await followDuplicate(app, known, ours)
+      if (left) found.differences.push(left)
+      found.compared++
+    })
+  }
+  found.compared += found.duplicates.size
 }
 
 const readTries = 3
