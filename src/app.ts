@@ -19,12 +19,12 @@ import { openStopSwitch, stoppableProvider } from './billing/providers/stoppable
 import type { Seller } from './billing/seller.ts'
 import type { Config } from './config.ts'
 import { type Foundation, type FoundationOptions, openFoundation } from './foundation.ts'
-import { openKeys, randomKey } from './keys.ts'
+import { keepWebhookSecret, openKeys } from './keys.ts'
 import { type Access, openAccess } from './platform/access/access.ts'
 import { openRateLimiter, type RateLimiter } from './platform/access/rate-limit.ts'
 import { clearAlarm, raiseAlarm } from './platform/alarm.ts'
 import type { Clock } from './platform/clock.ts'
-import { keepSecret, writeSecret } from './platform/data-dir.ts'
+import { writeSecret } from './platform/data-dir.ts'
 import { type DatabaseHealth, openDatabaseHealth } from './platform/database/database-health.ts'
 import { openDb, openPool } from './platform/database/db.ts'
 import { openReplica, type Replica } from './platform/database/replica.ts'
@@ -301,5 +301,5 @@ function webhookSecretsOf(config: Config): BillingTerms['webhookSecrets'] {
   }
   // Toss signs nothing, so there is nothing to verify.
   if (name === 'toss') return given
-  return { ...given, [name]: [keepSecret(config.dataDir, 'webhook-secret', () => `whsec_${randomKey()}`)] }
+  return { ...given, [name]: [keepWebhookSecret(config)] }
 }

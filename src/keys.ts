@@ -32,6 +32,11 @@ function vaultKeysOf(config: Config): readonly [VaultKey, ...VaultKey[]] {
   return [{ version: 1, key: Buffer.from(kept, 'base64') }]
 }
 
-export function randomKey(): string {
+/** Signs and verifies the sandbox's notifications where none is given; every process of a data dir has the same. */
+export function keepWebhookSecret({ dataDir }: Config): string {
+  return keepSecret(dataDir, 'webhook-secret', () => `whsec_${randomKey()}`)
+}
+
+function randomKey(): string {
   return randomBytes(32).toString('base64')
 }

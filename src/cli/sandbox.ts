@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { loadConfig } from '../config.ts'
+import { type Config, loadConfig } from '../config.ts'
 import { openFoundation } from '../foundation.ts'
-import { keepSecret } from '../platform/data-dir.ts'
+import { keepWebhookSecret } from '../keys.ts'
 import { isLoopback, urlOnThisMachine } from '../platform/loopback.ts'
 import { untilAskedToStop } from '../platform/shutdown.ts'
 import { openSandbox } from '../sandbox/sandbox.ts'
 import { readSecretKey } from '../sandbox/secret-key.ts'
 import { openSourceSandbox, type SourceWire } from '../sandbox/sources/source-sandbox.ts'
 import { sourceWires } from '../sandbox/sources/source-wires.ts'
-import { sandboxWire } from '../sandbox/wire.ts'
+import { sandboxWire, type Wire } from '../sandbox/wire.ts'
 import { wires } from '../sandbox/wires.ts'
 import { openLog, type ServiceLog } from '../service-log.ts'
 import { type Command, CommandFailed, parseOnlyFlags, UsageError, underGuard } from './command.ts'
@@ -67,10 +67,9 @@ counted is told by GET /__sandbox/book, and POST /__sandbox/faults has it fail.`
         keepAlive: true,
       })
       try {
-        const [secret = keepSecret(config.dataDir, 'webhook-secret', () => '')] =
-          config.provider.webhookSecrets
+        const signing = signingSecretsOf(config, wire)
         const key = await readSecretKey(pool)
-        secrets.add(key)
+        for (const secret of [key, ...signing]) secrets.add(secret)
         const provider = await openSandbox({
           pool,
           clock,
@@ -80,7 +79,7 @@ counted is told by GET /__sandbox/book, and POST /__sandbox/faults has it fail.`
           keys: [key, config.provider.secretKey].filter((one) => one !== undefined),
           webhook: {
             url: values['webhook-url'] ?? `${urlOnThisMachine(config.host, config.port)}/api/billing/webhook`,
-            secrets: () => [secret],
+            secrets: () => signing,
           },
           onError: (error) => log.warn('sandbox.failed', { error }),
         })
@@ -98,6 +97,13 @@ counted is told by GET /__sandbox/book, and POST /__sandbox/faults has it fail.`
       }
     })
   },
+}
+
+/** As the service has them, which is to believe what they sign. */
+function signingSecretsOf(config: Config, { unsigned }: Wire): readonly string[] {
+  if (unsigned) return []
+  const { webhookSecrets } = config.provider
+  return webhookSecrets.length > 0 ? webhookSecrets : [keepWebhookSecret(config)]
 }
 
 /** Plays a source: it has no book but its count, so it needs no database. */

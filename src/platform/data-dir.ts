@@ -7,6 +7,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs'
@@ -27,7 +28,10 @@ function ensureDataDir(dataDir: string): void {
 /** What a kept secret looks like; anything else in its file was not written by us. */
 export type SecretForm = (text: string) => boolean
 
-/** Reads a secret of this installation, or makes it on first use. Two processes that start at once get the same one. */
+/**
+ * Reads a secret of this installation, or makes it on first use; an empty file counts as none. Two processes that start at once
+ * get the same one.
+ */
 export function keepSecret(dataDir: string, name: string, make: () => string, isForm?: SecretForm): string {
   ensureDataDir(dataDir)
   const file = join(dataDir, name)
@@ -36,13 +40,37 @@ export function keepSecret(dataDir: string, name: string, make: () => string, is
   const draft = `${file}.${randomBytes(6).toString('hex')}`
   writeFileSync(draft, `${make()}\n`, { mode: 0o600, flag: 'wx' })
   try {
-    linkSync(draft, file)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    if (!linkUnlessThere(draft, file) && readSecret(dataDir, name, isForm) === undefined) {
+      takeEmptyAway(file)
+      linkUnlessThere(draft, file)
+    }
   } finally {
     rmSync(draft)
   }
   return readSecret(dataDir, name, isForm)!
+}
+
+function linkUnlessThere(from: string, file: string): boolean {
+  try {
+    linkSync(from, file)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return false
+  }
+}
+
+/** Another process may have put its secret there since we looked: what turns out not to be empty goes back. */
+function takeEmptyAway(file: string): void {
+  const aside = `${file}.${randomBytes(6).toString('hex')}`
+  try {
+    renameSync(file, aside)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    return
+  }
+  if (readFileSync(aside, 'utf8').trim() !== '') linkUnlessThere(aside, file)
+  rmSync(aside)
 }
 
 /** Puts a given secret where tools look for it, replacing what was there. Returns what it replaced. */

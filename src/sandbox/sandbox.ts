@@ -35,7 +35,7 @@ export type SandboxOptions = {
   readonly webhook: {
     /** Where notifications go. Undefined: another process on the same book sends them. */
     readonly url: string | undefined
-    /** Newest first; the newest signs. */
+    /** Newest first; the newest signs. A wire that signs nothing needs none. */
     readonly secrets: () => readonly string[]
   }
   readonly onError?: (error: unknown) => void
@@ -56,6 +56,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const notifier = openNotifier({
     pool,
     ...options.webhook,
+    ...(wire.unsigned && { secrets: () => [''] }),
     render: (news, secret) => wire.notification(news, secret, context),
     onError,
   })

@@ -10,6 +10,8 @@ export type Wire = {
   readonly name: 'sandbox' | 'stripe' | 'toss' | 'portone'
   /** How long this provider remembers an idempotency key, in service time. */
   readonly keyWindowMs: number
+  /** Its notifications carry no signature, so that it needs no secret to send them. */
+  readonly unsigned?: true
   /** Mounts its routes, with its own way to tell who calls, and the staff's under `/__sandbox`. */
   routes(http: Http, context: ProviderContext, keys: readonly string[]): void
   /** A notification as it goes out; undefined where this provider sends none of its kind. */

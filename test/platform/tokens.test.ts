@@ -38,6 +38,13 @@ describe('a kept secret', () => {
     expect(statSync(join(dir, 'fine')).mode & 0o777).toBe(0o600)
   })
 
+  test('is made anew where its file is empty, and both who start then have the same one', () => {
+    writeFileSync(join(dir, 'empty'), '\n', { mode: 0o600 })
+    const made = keep('empty')
+    expect(isToken(made)).toBe(true)
+    expect(keep('empty')).toBe(made)
+  })
+
   test('is not believed from a file that others may touch, that is a link, or that holds something else', () => {
     keep('loose')
     chmodSync(join(dir, 'loose'), 0o640)

@@ -1,6 +1,12 @@
-import { networkInterfaces } from 'node:os'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { networkInterfaces, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { tossProvider } from '../../src/billing/providers/toss/toss.ts'
 import { findFreePort } from '../../src/platform/embedded-postgres/free-port.ts'
+import { newId } from '../../src/platform/id.ts'
 import { openWorld, type World } from '../world.ts'
 import { runCommand, type ServiceProcess, startService } from './service-process.ts'
 
@@ -48,6 +54,55 @@ test.each([
     host: '0.0.0.0',
     opens_to: opensTo,
   })
+})
+
+test('a simulator of Toss notifies with the settings of its recipe alone, and leaves no secret behind', async () => {
+  const heard: string[] = []
+  const merchant = createServer((request, response) => {
+    heard.push(request.url ?? '')
+    request.resume().on('end', () => response.end('{}'))
+  })
+  await new Promise<void>((resolve) => merchant.listen(0, '127.0.0.1', resolve))
+  const { port } = merchant.address() as AddressInfo
+  const { DATABASE_URL = '', VAULT_KEYS = '' } = world.environment
+  const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-toss-'))
+  provider = startService(
+    ['sandbox', '--as', 'toss', '--port', '0', '--webhook-url', `http://127.0.0.1:${port}/hints/secret`],
+    {
+      DATABASE_URL,
+      VAULT_KEYS,
+      RANKLEDGER_DATA: dataDir,
+      PAYMENT_PROVIDER: 'toss',
+      TOSS_SECRET_KEY: 'test_sk_try',
+      TOSS_BASE_URL: 'http://127.0.0.1:9',
+      HINT_SECRET: 'h'.repeat(32),
+    },
+  )
+  try {
+    const toss = tossProvider({
+      secretKey: 'test_sk_try',
+      baseUrl: await provider.url(),
+      timeoutMs: 10_000,
+    })
+    const amount = { minor: 9900n, currency: 'KRW' as const }
+    const key = newId('pay_')
+    const charged = await toss.charge({
+      key,
+      accountId: 'acct_1',
+      amount,
+      billingKey: 'bk_test_ok',
+      description: 'Pro',
+    })
+    if (charged.kind !== 'done') throw new Error(charged.kind)
+    const { payment } = charged
+    await toss.refund({ key: newId('ref_'), payment, amount, remaining: amount, reason: 'other' })
+    await expect.poll(() => heard, { timeout: 30_000 }).toEqual(['/hints/secret'])
+    expect(existsSync(join(dataDir, 'webhook-secret'))).toBe(false)
+  } finally {
+    merchant.closeAllConnections()
+    merchant.close()
+    rmSync(dataDir, { recursive: true })
+  }
 })
 
 test('an empty address, which would be every address, is a misuse', async () => {

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -94,6 +94,16 @@ test('an empty folder becomes a working service, and from the second start on it
     expect(await again.stop('SIGINT')).toBe(0)
   }
   expect(wasSoon).toBe(true)
+})
+
+test('a data dir whose webhook secret is empty gets one, and serves', async () => {
+  begin()
+  const file = join(dataDir, 'webhook-secret')
+  writeFileSync(file, '\n', { mode: 0o600 })
+  const service = serve()
+  expect((await fetch(`${await service.url()}/readyz`)).status).toBe(200)
+  expect(readFileSync(file, 'utf8')).toMatch(/^whsec_\S{40,}\n$/)
+  expect(await service.stop()).toBe(0)
 })
 
 test('after kill -9 of the service and of everything, the next start just works and nothing is lost', async () => {

@@ -12,6 +12,7 @@ const told: ReadonlySet<string> = new Set(['payment.refunded', 'refund.failed'])
 export const tossWire: Wire = {
   name: 'toss',
   keyWindowMs: 15 * 86_400_000,
+  unsigned: true,
   routes(http, context) {
     tossRoutes(http, context)
     http.register(async (staff: Http) => {
