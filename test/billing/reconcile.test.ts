@@ -64,6 +64,68 @@ describe('the provider’s book against ours', () => {
     await expectPeace()
   })
 
+  test('a refund made by hand that fails later is reversed, and the rest can be refunded', async () => {
+    await world.subscribe('acct')
+    const reference = await paymentOf('acct')
+    const { refunds } = world.script.book.get(reference)!
+    refunds.push({ reference: null, amount: won(3000n), status: 'succeeded' })
+    await reconcile()
+    expect((await world.invoices('acct'))[0]).toMatchObject({ amount_refunded: 3000 })
+    refunds[0]!.status = 'failed'
+    const found = await reconcile()
+    expect(kinds(found.repaired)).toEqual([['refunded', reference]])
+    expect(found.differences).toEqual([])
+    const [invoice] = await world.invoices('acct')
+    expect(invoice).toMatchObject({ status: 'paid', amount_refunded: 0, refunds: [{ status: 'failed' }] })
+    const reversed = await world.rows(`select from billing.event where type = 'refund.reversed'`)
+    expect(reversed).toHaveLength(1)
+    await expectPeace()
+    expect((await world.post('/refund', { invoice_id: invoice.invoice_id })).data.amount).toBe(9900)
+    await expectPeace()
+  })
+
+  test('of several refunds by hand as much is taken back as failed', async () => {
+    await world.subscribe('acct')
+    const reference = await paymentOf('acct')
+    const { refunds } = world.script.book.get(reference)!
+    const give = async (...amounts: bigint[]) => {
+      for (const minor of amounts) refunds.push({ reference: null, amount: won(minor), status: 'succeeded' })
+      expect(await settleFromProvider(world.app, reference)).toBe('settled')
+    }
+    const counted = async () =>
+      (await world.rows(`select amount from billing.refund where status = 'succeeded' order by id`)).map(
+        amountOf,
+      )
+    await give(1000n)
+    // Both are told at once, as one sum.
+    await give(2000n, 3000n)
+    expect(await counted()).toEqual([1000n, 5000n])
+    refunds[2]!.status = 'failed'
+    await give()
+    expect(await counted()).toEqual([1000n, 2000n])
+    refunds[0]!.status = 'failed'
+    await give()
+    expect(await counted()).toEqual([2000n])
+    await expectPeace()
+  })
+
+  test('a record that lacks a refund of ours takes nothing back of what was given by hand', async () => {
+    await world.subscribe('acct')
+    const reference = await paymentOf('acct')
+    const record = world.script.book.get(reference)!
+    record.refunds.push({ reference: null, amount: won(900n), status: 'succeeded' })
+    await reconcile()
+    const { findPayment } = world.script.provider
+    const before = structuredClone(await findPayment(reference))
+    const [invoice] = await world.invoices('acct')
+    expect((await world.post('/refund', { invoice_id: invoice.invoice_id, amount: 900 })).status).toBe(200)
+    world.script.provider.findPayment = async () => before
+    expect(await settleFromProvider(world.app, reference)).toBe('not_known')
+    expect((await world.invoices('acct'))[0]).toMatchObject({ amount_refunded: 1800 })
+    world.script.provider.findPayment = findPayment
+    await expectPeace()
+  })
+
   test('a refund of ours that is still to be sent does not hide what went back by hand', async () => {
     await world.subscribe('acct')
     const [invoice] = await world.invoices('acct')

@@ -167,6 +167,58 @@ describe.each(stories)('with $wire.name', (told) => {
     },
   )
 
+  test('what somebody has given back by hand and came back is still there, for a refund of ours', async () => {
+    const there = await openProviderWorld({ wire: told.wire })
+    const secret = signing()
+    const world = await openWorld({ environment: told.environment(there.sandbox.url, secret) })
+    const from = new Date(world.app.clock().getTime() - 1000)
+    try {
+      await there.openAnother({ webhook: { url: world.url + told.path, secrets: () => [secret] } })
+      await world.post('/api/billing/subscribe', {
+        account_id: 'hand',
+        plan_id: 'starter-monthly',
+        payment_method: { billing_key: 'bk_test_ok' },
+      })
+      const invoice = async () =>
+        (await world.get('/api/billing/invoices?account_id=hand')).body.data.invoices[0]
+      const reconcile = () =>
+        reconcilePayments(world.app.billing, from, new Date(world.app.clock().getTime() + 1000))
+      const [payment] = await world.query<{ reference: string; providerId: string }>(
+        'select provider_reference as reference, provider_id as "providerId" from billing.payment',
+      )
+      const { path, headers, body } = told.giveBack(payment!)
+      await fetch(there.sandbox.url + path, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      })
+      await reconcile()
+      expect(await invoice()).toMatchObject({ status: 'refunded', amount_refunded: 9900 })
+      const { rows } = await there.pool.query('select reference from sandbox.refund')
+      const failed = await there.ask('POST', `/__sandbox/refunds/${rows[0].reference}/fail`, {
+        secret: told.key,
+      })
+      expect(failed.status).toBe(200)
+      expect((await reconcile()).differences).toEqual([])
+      expect(await invoice()).toMatchObject({ status: 'paid', amount_refunded: 0 })
+      const { status } = await world.post('/api/billing/refund', { invoice_id: (await invoice()).invoice_id })
+      expect(status).toBe(200)
+      expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+      expect(await checkLedger(world.app.billing.db)).toMatchObject({ faults: [] })
+      // Nobody is left waiting for a refund that is none of ours.
+      const waiting = () => world.query(`select from billing.webhook where status = 'waiting'`)
+      await expect
+        .poll(async () => {
+          await runDue(world.app.billing)
+          return waiting()
+        })
+        .toEqual([])
+    } finally {
+      await world.close()
+      await there.close()
+    }
+  })
+
   test('what somebody has given back by hand is known to the refund that finds nothing left, and leaves no doubt', async () => {
     const there = await openProviderWorld({ wire: told.wire })
     const world = await openWorld({ environment: told.environment(there.sandbox.url, signing()) })

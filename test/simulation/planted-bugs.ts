@@ -1114,6 +1114,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/reconcile.test.ts',
   },
   {
+    name: 'a refund by hand that failed later stays done',
+    file: 'src/billing/refunds/refund-elsewhere.ts',
+    from: 'while (record.refunded.minor < refunded) {',
+    to: 'while (record.refunded.minor < 0n) {',
+    story: 'test/billing/reconcile.test.ts',
+  },
+  {
+    name: 'a record without a refund of ours takes one by hand back',
+    file: 'src/billing/refunds/refund-elsewhere.ts',
+    from: '|| !(await isWhole())) return',
+    to: ') return',
+    story: 'test/billing/reconcile.test.ts',
+  },
+  {
     name: 'a second payment under one reference is nothing to tell',
     file: 'src/billing/reconciliation/reconcile-payments.ts',
     from: 'if (!isAnother(now, payment)) return',
@@ -1137,8 +1151,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'an answer that was overtaken by a later one is believed',
     file: 'src/billing/collection/settle-from-provider.ts',
-    from: 'if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return false',
-    to: 'if (payment.refunded < 0n && payment.dispute.status !== knew.dispute) return false',
+    from: "if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return 'in_motion'",
+    to: "if (payment.refunded < 0n && payment.dispute.status !== knew.dispute) return 'in_motion'",
     story: 'test/billing/disputes.test.ts',
   },
   {

@@ -1,14 +1,13 @@
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
-import { closeInvoice, listOwed, setRefunded } from '../invoices/invoice-rows.ts'
-import { postTransfers } from '../ledger/ledger-rows.ts'
+import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { isAsAsked, outcomeOfPayment, type PaymentOutcome } from '../payments/payment.ts'
 import { recordDispute } from '../payments/record-dispute.ts'
 import { lostIn, type ProviderDispute, type ProviderPayment } from '../providers/port.ts'
-import { recordRefundsElsewhere } from '../refunds/refund-elsewhere.ts'
-import { refundEvent } from '../refunds/refund-event.ts'
-import { listSentRefunds, type SettledRefund, undoRefund } from '../refunds/refund-rows.ts'
+import { bookReversal } from '../refunds/book-refund.ts'
+import { recordRefundsElsewhere, reverseRefundsElsewhere } from '../refunds/refund-elsewhere.ts'
+import { listSentRefunds, undoRefund } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
 import { refundUnmatched, watchUnmatched } from '../refunds/unmatched-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
@@ -26,7 +25,7 @@ export type ProviderVerdict =
   | 'settled'
   | 'not_ours'
   | 'not_known'
-  /** A refund of ours was on its way meanwhile, so what else went back cannot be told yet: look again. */
+  /** A refund of ours is on its way, or went through or failed meanwhile, so what else went back cannot be told yet: look again. */
   | 'in_motion'
 
 /**
@@ -47,8 +46,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   if (differs || lookup.kind !== 'found') return 'not_known'
   await clearContradictions(app.db, [paymentId])
   const outcome = outcomeOfPayment(lookup.payment, ours)
-  if (outcome.kind === 'paid')
-    return (await settleTaken(app, ours, outcome, lookup.payment)) ? 'settled' : 'in_motion'
+  if (outcome.kind === 'paid') return settleTaken(app, ours, outcome, lookup.payment)
   await settleNotTaken(app, ours, outcome)
   return 'settled'
 }
@@ -65,15 +63,15 @@ async function settleNotTaken(app: BillingApp, ours: KnownPayment, outcome: Paym
 /**
  * Records that the money was taken and what happened to it afterwards, together: whoever takes a payment out of doubt is
  * the last to ask about it, and nobody may ever tell us the rest. A sender that is still at it records the same truth; the
- * row lock makes either of them the first. False: the record cannot be told apart from a refund of ours, or may be older
- * than what we know by now.
+ * row lock makes either of them the first. `in_motion`: the record cannot be told apart from a refund of ours, or may be older
+ * than what we know by now. `not_known`: nothing of ours is on its way, and yet it tells of less than went back.
  */
 export async function settleTaken(
   app: BillingApp,
   { paymentId, knew }: Pick<KnownPayment, 'paymentId' | 'knew'>,
   outcome: Extract<PaymentOutcome, { kind: 'paid' }>,
   record: ProviderPayment,
-): Promise<boolean> {
+): Promise<ProviderVerdict> {
   const now = app.clock()
   const { dispute } = record
   const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
@@ -82,27 +80,28 @@ export async function settleTaken(
     await settleDecided(tx, now, [{ paymentId, outcome }], app.terms.dunningDays)
     const payment = await lockTakenPayment(tx, paymentId)
     // Since we asked, a refund went through or failed, or a dispute moved on: the record may be from before or after that.
-    if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return false
+    if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return 'in_motion'
     const events: NewEvent[] = []
     const isNews = dispute !== null && disputeDiffers(payment.dispute, dispute)
     if (isNews) events.push(...(await recordDispute(tx, now, payment.dispute, dispute)))
     // One that was lost long ago ends nobody who stayed.
     if (ends && !payment.unmatched && (isNews || dispute.status === 'open'))
       await endDisputed(tx, now, payment.subscriptionId)
-    const reversed = await reverseFailed(tx, record, now)
-    const refunded = reversed.at(-1)?.refunded ?? payment.refunded
+    const ours = await reverseFailed(tx, now, payment, record)
+    const theirs = await reverseRefundsElsewhere(tx, now, { ...payment, refunded: ours.refunded }, record)
+    const { refunded } = theirs
     const elsewhere = await recordRefundsElsewhere(tx, now, { ...payment, refunded }, record)
-    events.push(...elsewhere.events)
-    await insertEvents(tx, now, [...events, ...reversed.map((one) => refundEvent('refund.reversed', one))])
+    events.push(...ours.events, ...theirs.events, ...elsewhere.events)
+    await insertEvents(tx, now, events)
     if (payment.unmatched) {
       // The bank decided for us, so what paid for nothing can go back at last.
       const wonNow = dispute?.status === 'won' && payment.dispute.status !== 'won'
       if (wonNow) await refundUnmatched(tx, now, paymentId)
       await watchUnmatched(tx, now, paymentId)
     }
-    // Less than we know is a record from before a refund of ours. More, while one of ours is on its way, may be that one
-    // or somebody else's of the same amount.
-    return record.refunded.minor === elsewhere.refunded
+    if (record.refunded.minor === elsewhere.refunded) return 'settled'
+    // More than we know, while one of ours is on its way, may be that one or somebody else's of the same amount.
+    return payment.refundPending > 0n ? 'in_motion' : 'not_known'
   })
 }
 
@@ -129,24 +128,21 @@ function disputeDiffers(ours: TakenPayment['dispute'], theirs: ProviderDispute):
   )
 }
 
-/** Refunds that we hold for done and the provider calls failed: the money is still there, so a new transfer says so. */
-async function reverseFailed(tx: BillingTx, record: ProviderPayment, now: Date): Promise<SettledRefund[]> {
-  const reversed: SettledRefund[] = []
+/** Refunds that we hold for done and the provider calls failed. Says what has then gone back in all. */
+async function reverseFailed(
+  tx: BillingTx,
+  now: Date,
+  payment: TakenPayment,
+  record: ProviderPayment,
+): Promise<{ refunded: bigint; events: NewEvent[] }> {
+  const events: NewEvent[] = []
+  let { refunded } = payment
   for (const { reference, status } of record.refunds) {
     if (status !== 'failed' || reference === null) continue
-    const undone = await undoRefund(tx, now, reference)
+    const undone = await undoRefund(tx, now, { reference })
     if (!undone) continue
-    if (!undone.unmatched) await setRefunded(tx, undone.invoiceId, undone.refunded)
-    await postTransfers(tx, now, [
-      {
-        cause: `refund_reversal:${undone.refundId}`,
-        accountId: undone.accountId,
-        amount: undone.amount,
-        from: undone.unmatched ? 'unclaimed' : 'refunds',
-        to: 'provider',
-      },
-    ])
-    reversed.push(undone)
+    events.push(await bookReversal(tx, now, undone))
+    refunded = undone.refunded
   }
-  return reversed
+  return { refunded, events }
 }

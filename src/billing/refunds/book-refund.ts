@@ -17,3 +17,14 @@ export async function bookRefund(
   await postTransfers(tx, now, [{ cause: `refund:${refundId}`, accountId, amount, from: 'provider', to }])
   return refundEvent('refund.succeeded', refund)
 }
+
+/** A refund that was booked and failed after all: the money is still there, so a new transfer says so. The caller tells of the event. */
+export async function bookReversal(tx: BillingTx, now: Date, undone: SettledRefund): Promise<NewEvent> {
+  const { refundId, accountId, amount, unmatched } = undone
+  if (!unmatched) await setRefunded(tx, undone.invoiceId, undone.refunded)
+  const from = unmatched ? 'unclaimed' : 'refunds'
+  await postTransfers(tx, now, [
+    { cause: `refund_reversal:${refundId}`, accountId, amount, from, to: 'provider' },
+  ])
+  return refundEvent('refund.reversed', undone)
+}

@@ -2,8 +2,9 @@ import type { BillingTx } from '../app.ts'
 import type { NewEvent } from '../events/event-rows.ts'
 import type { Currency, Money } from '../money.ts'
 import type { ProviderPayment } from '../providers/port.ts'
-import { bookRefund } from './book-refund.ts'
-import { findForgottenRefunds, insertForeignRefund, type SettledRefund } from './refund-rows.ts'
+import { bookRefund, bookReversal } from './book-refund.ts'
+import { findRefundElsewhere, listNamedRefunds } from './refund-elsewhere-rows.ts'
+import { findForgottenRefunds, insertForeignRefund, type SettledRefund, undoRefund } from './refund-rows.ts'
 
 type RefundedPayment = Omit<SettledRefund, 'refundId' | 'amount'> & { readonly currency: Currency }
 
@@ -32,6 +33,36 @@ export async function recordRefundsElsewhere(
   // While a refund of ours is on its way the total may already hold it, so nothing is concluded from the total.
   const rest = refundPending === 0n ? record.refunded.minor - refunded : 0n
   if (rest > 0n) await note({ minor: rest, currency })
+  return { refunded, events }
+}
+
+/**
+ * Takes back what was recorded as given back by somebody else and failed after all: the provider's record tells of less than we
+ * know. The caller has read that record by the provider's id after all of it was recorded here, and holds the payment's
+ * lock. Says what is then known to have gone back; what was taken back too much, `recordRefundsElsewhere` records anew.
+ */
+export async function reverseRefundsElsewhere(
+  tx: BillingTx,
+  now: Date,
+  { paymentId, refunded: knew, refundPending }: RefundedPayment,
+  record: ProviderPayment,
+): Promise<{ refunded: bigint; events: NewEvent[] }> {
+  const events: NewEvent[] = []
+  let refunded = knew
+  // A record without one of ours that went through is older than that, or none to conclude from.
+  const isWhole = async () => {
+    const told = new Set(record.refunds.map(({ reference }) => reference))
+    return (await listNamedRefunds(tx, paymentId)).every((reference) => told.has(reference))
+  }
+  if (refundPending > 0n || record.refunded.minor >= refunded || !(await isWhole()))
+    return { refunded, events }
+  while (record.refunded.minor < refunded) {
+    const refundId = await findRefundElsewhere(tx, paymentId, refunded - record.refunded.minor)
+    const undone = refundId !== undefined && (await undoRefund(tx, now, { refundId }))
+    if (!undone) break
+    events.push(await bookReversal(tx, now, undone))
+    refunded = undone.refunded
+  }
   return { refunded, events }
 }
 

@@ -319,16 +319,19 @@ export async function endRefund(
   }
 }
 
-/** Takes back a refund that had succeeded and failed after all. Undefined: none of that reference had succeeded. */
+/** Takes back a refund that had succeeded and failed after all. Undefined: no such refund had succeeded. */
 export async function undoRefund(
   tx: BillingTx,
   now: Date,
-  reference: string,
+  by: { readonly reference: string } | { readonly refundId: string },
 ): Promise<SettledRefund | undefined> {
   const undone = await tx
     .updateTable('billing.refund')
     .set({ status: 'failed', code: 'refund_declined', settled_at: now })
-    .where('provider_reference', '=', reference)
+    .$if('reference' in by, (query) =>
+      query.where('provider_reference', '=', (by as { reference: string }).reference),
+    )
+    .$if('refundId' in by, (query) => query.where('id', '=', (by as { refundId: string }).refundId))
     .where('status', '=', 'succeeded')
     .returning(['id', 'payment_id', 'invoice_id', 'account_id', 'amount', 'currency'])
     .executeTakeFirst()
