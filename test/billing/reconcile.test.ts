@@ -126,6 +126,17 @@ describe('the provider’s book against ours', () => {
     await expectPeace()
   })
 
+  test('a refund of ours that the provider has accepted and not done is undecided', async () => {
+    await world.subscribe('acct')
+    const [invoice] = await world.invoices('acct')
+    world.script.nextRefunds({ kind: 'pending' })
+    expect((await world.post('/refund', { invoice_id: invoice.invoice_id, amount: 900 })).status).toBe(202)
+    expect(kinds((await reconcile()).differences)).toEqual([['undecided', invoice.payments[0].reference]])
+    world.script.book.get(invoice.payments[0].reference)!.refunds[0]!.status = 'succeeded'
+    await reconcile()
+    await expectPeace()
+  })
+
   test('a refund of ours that is still to be sent does not hide what went back by hand', async () => {
     await world.subscribe('acct')
     const [invoice] = await world.invoices('acct')

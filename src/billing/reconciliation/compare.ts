@@ -109,9 +109,10 @@ function kindOf(
   // Both wait for the customer; what we have given up must not.
   if (theirs.status === 'awaiting') return isOpen ? undefined : 'status'
   if ((theirs.status === 'paid') !== (ours.status === 'succeeded') || isOpen) return 'status'
-  if (theirs.status === 'paid' && (theirs.refunded.minor !== ours.refunded || ours.refundPending > 0n)) {
-    return 'refunded'
-  }
+  const back = theirs.refunded.minor - ours.refunded
+  if (theirs.status === 'paid' && (back < 0n || back > ours.refundPending)) return 'refunded'
+  // Whatever else went back may be of ours: some providers count what they have accepted, some what they have done.
+  if (theirs.status === 'paid' && ours.refundPending > 0n) return 'undecided'
   // PortOne tells of no disputes once something went back; one that was won holds nothing any more.
   if (theirs.dispute === null && ours.dispute?.status === 'won') return undefined
   const sameDispute =
