@@ -37,6 +37,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261118T0100-sandbox-kept-plans.sql': '7ddf0d17e5485be13c962a81eb574f98a88f0f0fdea43ccff86309c530a39fc3',
   '20261118T0110-sandbox-wire-references.sql':
     'c0734054c41bda992f7f49481eb6b7a87a6eab44268757b9b0908902dc82dca4',
+  '20261118T0210-billing-whose-payment-method.sql':
+    'dd40f96ae0fb748179718f941a0cebb831c40722225db84ba08c7420725080ff',
   '20261118T0220-billing-reconciliation-reason.sql':
     '7d7a4bcf078df69a9a7128720f0a065a46569208c37d9b4ef73f59d769b8452d',
   '20261118T0230-billing-duplicate-payments.sql':

@@ -63,6 +63,7 @@ export type BillingTables = SharedTables & {
     sealed: Buffer | null
     exchanged: boolean
     issued: Generated<boolean>
+    bound: Generated<boolean>
     key_hash: Buffer | null
     brand: string | null
     last4: string | null

@@ -350,6 +350,7 @@ describe('after a restore', () => {
         insertMethod(tx, world.app, {
           methodId,
           accountId: 'trial',
+          bound: false,
           subscriptionId,
           provider: 'scripted',
           purpose: 'trial',

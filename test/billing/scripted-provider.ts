@@ -172,6 +172,7 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       if (!authKey.startsWith('ak_test_')) return { kind: 'refused' }
       return { kind: 'done', billingKey: authKey.replace('ak_', 'bk_'), card }
     },
+    customerOf: (billingKey) => (billingKey.includes(':') ? billingKey.split(':')[0]! : null),
     async describe(billingKey) {
       if (state.silent) return { kind: 'unknown' }
       return billingKey === 'bk_test_nobody' ? { kind: 'invalid' } : { kind: 'valid', card }

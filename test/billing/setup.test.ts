@@ -65,6 +65,54 @@ test("a card is taken with this account's customer key only, and nobody is asked
   expect((await change(mine.client.customer_key)).status).toBe(200)
 })
 
+test("a billing key that names another account's customer is refused, and nobody is asked about it", async () => {
+  const { data: theirs } = await world.post('/setup', { account_id: 'victim' })
+  const { data: own } = await world.post('/setup', { account_id: 'thief' })
+  const token = await world.makeToken({ account: 'thief' })
+  const subscribe = (billing_key: string, more = {}) =>
+    world.post(
+      '/subscribe',
+      { account_id: 'thief', plan_id: 'starter-monthly', payment_method: { billing_key } },
+      more,
+    )
+  const stolen = `${theirs.client.customer_key}:pm_stolen`
+  const before = { ...script.calls }
+  // Nobody's customer may be one that the house had before it had us; a token of one account cannot tell.
+  for (const refused of [
+    await subscribe(stolen, { token }),
+    await subscribe(stolen),
+    await subscribe('cus_of_nobody:pm_1', { token }),
+  ])
+    expect([refused.status, refused.body.error.code]).toEqual([422, 'billing_key_invalid'])
+  expect(script.calls).toEqual(before)
+  expect(await world.rows(`select from billing.payment_method where account_id = 'thief'`)).toEqual([])
+
+  const subscribed = await subscribe(`${own.client.customer_key}:pm_own`, { token })
+  expect(subscribed.status).toBe(201)
+  const { subscription_id } = subscribed.data
+  const change = (billing_key: string, more = {}) =>
+    world.post('/payment-method', { subscription_id, payment_method: { billing_key } }, more)
+  expect((await change(stolen, { token })).status).toBe(422)
+  expect((await change(stolen)).status).toBe(422)
+  expect((await change('cus_of_nobody:pm_1', { token })).status).toBe(422)
+  expect((await change('cus_of_nobody:pm_1')).status).toBe(200)
+  expect((await change('bk_test_ok', { token })).status).toBe(200)
+})
+
+test('a trial without a card takes none that names another customer', async () => {
+  const { data: theirs } = await world.post('/setup', { account_id: 'victim' })
+  const token = await world.makeToken({ account: 'tries' })
+  await world.post('/trial', { account_id: 'tries', plan_id: 'starter-monthly' }, { token })
+  const subscribe = (billing_key: string) =>
+    world.post(
+      '/subscribe',
+      { account_id: 'tries', plan_id: 'starter-monthly', payment_method: { billing_key } },
+      { token },
+    )
+  expect((await subscribe(`${theirs.client.customer_key}:pm_stolen`)).status).toBe(422)
+  expect((await subscribe('bk_test_ok')).status).toBe(201)
+})
+
 test("a token of one account sets up no other's card", async () => {
   const token = await world.makeToken({ account: 'acct_b' })
   expect((await world.post('/setup', { account_id: 'acct_c' }, { token })).status).toBe(403)

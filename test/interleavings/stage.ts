@@ -234,6 +234,7 @@ function requestOf(accountId: string): SubscribeRequest {
     accountId,
     planId: 'starter-monthly',
     method: { billingKey: card },
+    bound: false,
     timeZone: undefined,
     contact: undefined,
     actor: 'test',

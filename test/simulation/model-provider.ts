@@ -151,6 +151,8 @@ type Profile = {
   readonly asks: boolean
   /** Whether a first answer given again says so. Undefined: a seed decides. */
   readonly marksReplays?: boolean
+  /** A billing key is read back before its first charge. */
+  readonly tellsOwner?: true
   /** What a known key with another amount is answered. */
   readonly reusedKey: 'key_used_otherwise' | 'mismatch'
   /** A known reference is charged again once its key is forgotten. */
@@ -184,7 +186,7 @@ const profiles: Readonly<Record<string, Profile>> = {
     disputes: false,
     asks: false,
   },
-  portone: { ...sandbox, ...bodyBlind, keyWindowMs: 3 * hourMs, asks: false },
+  portone: { ...sandbox, ...bodyBlind, keyWindowMs: 3 * hourMs, asks: false, tellsOwner: true },
 }
 
 /** Whose part the model plays; processes that share a campaign learn it from their environment. */
@@ -480,6 +482,7 @@ export function openModelProvider(setting: {
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
       anyCustomer: true,
+      ...(profile.tellsOwner && { tellsOwner: true }),
     },
     charge: counted(charge),
     findPayment: counted(findPayment),
@@ -497,6 +500,7 @@ export function openModelProvider(setting: {
       const billingKey = authKey.replace(/^ak_/, 'bk_')
       return { kind: 'done', billingKey, card: cardOf(billingKey) }
     }),
+    customerOf: () => null,
     describe: counted(async (billingKey: string) => {
       await boundaries.at('before call')
       if (credentials.refused) return refusedCredentials

@@ -969,9 +969,23 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a customer key is taken from anybody',
     file: 'src/billing/lifecycle/set-up-payment-method.ts',
-    from: "if ('billingKey' in given || guards.anyCustomer) return",
-    to: "if ('billingKey' in given || guards) return",
+    from: 'if (guards.anyCustomer) return',
+    to: 'if (guards) return',
     story: 'test/billing/setup.test.ts',
+  },
+  {
+    name: "a billing key may name another account's customer",
+    file: 'src/billing/payments/setup.ts',
+    from: "return holder === 'own' || (holder === 'nobody' && !bound)",
+    to: "return holder !== 'nobody' || !bound",
+    story: 'test/billing/setup.test.ts',
+  },
+  {
+    name: 'a billing key is charged before anybody asked whose it is',
+    file: 'src/billing/payments/charge-payment.ts',
+    from: 'return method.offer && provider.guards.tellsOwner',
+    to: 'return method.offer === undefined && provider.guards.tellsOwner && method.offer',
+    story: 'test/providers/whose-card.test.ts',
   },
   {
     name: 'a card is deleted while its charge is in doubt',

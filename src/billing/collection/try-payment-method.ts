@@ -179,7 +179,8 @@ async function chargeOwed(
     return undefined
   }
   await setMethodLookup(tx, method.methodId, null)
-  return openAttempt(tx, now, owed.invoiceId, method, leaseMs)
+  // Whoever comes here has been told whose it is.
+  return openAttempt(tx, now, owed.invoiceId, { ...method, offer: null }, leaseMs)
 }
 
 // The end of the doubt wakes the payment method; this is for the case that nobody does.

@@ -15,6 +15,8 @@ import { requireOwnCustomer } from './set-up-payment-method.ts'
 export type MethodRequest = {
   readonly subscriptionId: string
   readonly method: GivenMethod
+  /** The caller's token reaches one account alone. */
+  readonly bound: boolean
   readonly actor: Actor
   readonly mayTouch: (accountId: string) => boolean
 }
@@ -47,13 +49,15 @@ async function recordOffer(
   if (subscription.status === 'incomplete') throw refuse('payment_in_doubt')
 
   const { accountId, subscriptionId } = subscription
-  await requireOwnCustomer(tx, provider, accountId, request.method)
+  const { method, bound } = request
+  await requireOwnCustomer(tx, provider, { accountId, method, bound })
   const methodId = newId('pm_', now)
   await insertMethod(tx, keys, {
     methodId,
     provider: provider.name,
-    given: request.method,
+    given: method,
     accountId,
+    bound,
     subscriptionId,
     purpose: 'replacement',
     planId: null,

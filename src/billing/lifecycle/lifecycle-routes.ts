@@ -82,6 +82,7 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
         accountId: body.account_id,
         planId: body.plan_id,
         method: givenMethod(body.payment_method),
+        bound: isBound(request.principal),
         timeZone: body.timezone,
         contact: body.customer,
         actor: request.principal.tokenId,
@@ -179,7 +180,11 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
     },
     async (request, reply) => {
       const { subscription_id, payment_method } = request.body
-      const asked = { ...target(request.principal, subscription_id), method: givenMethod(payment_method) }
+      const asked = {
+        ...target(request.principal, subscription_id),
+        method: givenMethod(payment_method),
+        bound: isBound(request.principal),
+      }
       await answerOnce(once(), request, reply, changePaymentMethod(app, asked), {
         done: 200,
         pending: 202,
@@ -222,6 +227,10 @@ function givenMethod(body: Static<typeof MethodBody>): GivenMethod {
   return 'billing_key' in body
     ? { billingKey: body.billing_key }
     : { authKey: body.auth_key, customerKey: body.customer_key }
+}
+
+function isBound({ account }: Principal): boolean {
+  return account !== '*'
 }
 
 /** Which subscription is meant, and who asks. */

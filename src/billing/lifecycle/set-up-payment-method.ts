@@ -6,7 +6,8 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import type { GivenMethod } from '../payments/payment-method-rows.ts'
-import { getSetup, insertSetup, isCustomerOf, keepCustomerKey } from '../payments/setup-rows.ts'
+import { mayUse } from '../payments/setup.ts'
+import { findHolder, getSetup, insertSetup, isCustomerOf, keepCustomerKey } from '../payments/setup-rows.ts'
 import type { ProviderProfile, SetUpOutcome } from '../providers/port.ts'
 import { refuse } from '../refusals.ts'
 
@@ -70,15 +71,23 @@ async function answerOf(
   return { setupId, provider, client: outcome.client }
 }
 
-/** A payment method that comes with another account's customer key is refused before anybody is asked about it. */
+/**
+ * A payment method that comes with another account's customer key, or with a billing key that names another's customer, is
+ * refused before anybody is asked about it.
+ */
 export async function requireOwnCustomer(
   tx: BillingTx,
-  { name, guards }: ProviderProfile,
-  accountId: string,
-  given: GivenMethod,
+  { name: provider, guards, customerOf }: ProviderProfile,
+  { accountId, method, bound }: { accountId: string; method: GivenMethod; bound: boolean },
 ): Promise<void> {
-  if ('billingKey' in given || guards.anyCustomer) return
-  const { customerKey } = given
-  if (!(await isCustomerOf(tx, { accountId, provider: name, customerKey })))
+  if (guards.anyCustomer) return
+  if ('billingKey' in method) {
+    const customer = customerOf(method.billingKey)
+    if (customer === null) return
+    const holder = await findHolder(tx, { accountId, provider, names: [customer] })
+    if (!mayUse(holder, bound)) throw refuse('billing_key_invalid')
+    return
+  }
+  if (!(await isCustomerOf(tx, { accountId, provider, customerKey: method.customerKey })))
     throw refuse('billing_key_invalid')
 }

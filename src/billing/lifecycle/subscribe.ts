@@ -42,6 +42,8 @@ export type SubscribeRequest = {
   readonly accountId: string
   readonly planId: string
   readonly method: GivenMethod
+  /** The caller's token reaches this account alone. */
+  readonly bound: boolean
   readonly timeZone: string | undefined
   readonly contact: Contact | undefined
   readonly actor: Actor
@@ -78,7 +80,7 @@ async function beginSubscription(
   { provider, keys, terms }: MethodIntake,
 ): Promise<SubscribeIntent> {
   const plan = await getOfferedPlan(tx, provider, request.planId)
-  await requireOwnCustomer(tx, provider, request.accountId, request.method)
+  await requireOwnCustomer(tx, provider, request)
   const known = await ensureAccount(tx, request.accountId, request.timeZone ?? terms.timeZone, now)
   const started = await insertIncomplete(tx, request, request.timeZone ?? known, plan, now)
   const trial = started ? undefined : await lockTrialWithoutMethod(tx, request.accountId)
@@ -91,6 +93,7 @@ async function beginSubscription(
     provider: provider.name,
     given: request.method,
     accountId: request.accountId,
+    bound: request.bound,
     subscriptionId,
     purpose: started ? 'first' : 'trial',
     planId: plan.planId,

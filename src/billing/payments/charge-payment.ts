@@ -1,8 +1,10 @@
 import type { BillingApp } from '../app.ts'
-import type { Card, ChargeOutcome, ChargeRequest } from '../providers/port.ts'
-import type { Attempt, MethodInUse, PaymentOutcome } from './payment.ts'
+import type { Card, ChargeOutcome, ChargeRequest, Provider } from '../providers/port.ts'
+import type { Attempt, MethodInUse, MethodOffer, PaymentOutcome } from './payment.ts'
 import { isUnproven, needsLookupFirst, outcomeOfCharge, outcomeOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
+import { mayUse } from './setup.ts'
+import { findHolder } from './setup-rows.ts'
 
 /**
  * Asks the provider for the money of an attempt for the first time. One that comes late, or that a database since lost
@@ -69,17 +71,40 @@ export type ReadyMethod =
 
 /**
  * A billing key that can be charged. A one-time key is exchanged first, and the result is stored before it is used.
- * An exchange without an answer moved no money and cannot be repeated, so it counts as not sent.
+ * An exchange without an answer moved no money and cannot be repeated, so it counts as not sent. One that is offered is read
+ * back where only that tells whose it is.
  */
 export async function readyMethod(app: BillingApp, method: MethodInUse): Promise<ReadyMethod> {
   if (method.sealed === null) return { kind: 'failed', code: 'billing_key_invalid' }
   const given = openMethod(app.vault, { ...method, sealed: method.sealed })
-  if ('billingKey' in given) return { kind: 'ready', billingKey: given.billingKey, card: null }
-
   const provider = app.providers.named(method.provider)
+  if ('billingKey' in given) {
+    return method.offer && provider.guards.tellsOwner
+      ? readOffered(app, provider, given.billingKey, method.offer)
+      : { kind: 'ready', billingKey: given.billingKey, card: null }
+  }
+
   const exchanged = await provider.exchange(given.authKey, given.customerKey)
   if (exchanged.kind === 'refused') return { kind: 'failed', code: 'billing_key_invalid' }
   if (exchanged.kind !== 'done') return { kind: 'not_sent' }
   await keepBillingKey(app.db, app, method, exchanged, app.clock())
   return { kind: 'ready', billingKey: exchanged.billingKey, card: exchanged.card }
+}
+
+/** A billing key says nothing by itself, so that another account's would be charged if nobody asked whose it is. */
+async function readOffered(
+  app: BillingApp,
+  provider: Provider,
+  billingKey: string,
+  { accountId, bound }: MethodOffer,
+): Promise<ReadyMethod> {
+  const described = await provider.describe(billingKey)
+  if (described.kind === 'invalid') return { kind: 'failed', code: 'billing_key_invalid' }
+  // Not knowing whose it is, nothing is charged.
+  if (described.kind !== 'valid') return { kind: 'not_sent' }
+  const { card, issuedTo = [] } = described
+  const isOwn =
+    issuedTo.length === 0 ||
+    mayUse(await findHolder(app.db, { accountId, provider: provider.name, names: issuedTo }), bound)
+  return isOwn ? { kind: 'ready', billingKey, card } : { kind: 'failed', code: 'billing_key_invalid' }
 }

@@ -4,7 +4,7 @@ import { anyLength } from '../../platform/database/any-length.ts'
 import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Card } from '../providers/port.ts'
-import type { MethodInUse } from './payment.ts'
+import type { MethodInUse, MethodOffer } from './payment.ts'
 import { realTimeIn } from './payment-rows.ts'
 
 /** What a caller hands over: a key that can be charged, or a one-time key to be exchanged for one. */
@@ -22,6 +22,7 @@ export type StoredMethod = {
   readonly sealed: Buffer | null
   readonly exchanged: boolean
   readonly described: boolean
+  readonly offer: MethodOffer | null
   readonly planId: string | null
   readonly failure: string | null
 }
@@ -31,6 +32,8 @@ export type NewMethod = {
   readonly provider: string
   readonly given: GivenMethod
   readonly accountId: string
+  /** The token that brings it reaches this account alone. */
+  readonly bound: boolean
   readonly subscriptionId: string
   readonly purpose: MethodPurpose
   readonly planId: string | null
@@ -45,11 +48,13 @@ export type Keys = { readonly vault: Vault; readonly fingerprintKey: Buffer }
 type SealedMethod = MethodInUse & { readonly sealed: Buffer; readonly keyHash: Buffer | null }
 
 /** Seals what the caller handed over: nothing else of it reaches the database. */
-export function sealMethod(keys: Keys, { methodId, provider, given }: NewMethod): SealedMethod {
+export function sealMethod(keys: Keys, method: NewMethod): SealedMethod {
+  const { methodId, provider, given, accountId, bound } = method
   const exchanged = 'billingKey' in given
   const text = exchanged ? given.billingKey : JSON.stringify(given)
   const keyHash = exchanged ? hashOf(keys, provider, text) : null
-  return { methodId, provider, sealed: keys.vault.seal(text, placeOf(methodId)), exchanged, keyHash }
+  const sealed = keys.vault.seal(text, placeOf(methodId))
+  return { methodId, provider, sealed, exchanged, offer: { accountId, bound }, keyHash }
 }
 
 function hashOf({ fingerprintKey }: Keys, provider: string, billingKey: string): Buffer {
@@ -68,9 +73,9 @@ export function methodStatement(
 ): RawBuilder<unknown> {
   return sql`
     insert into billing.payment_method
-      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, key_hash, plan_id, next_lookup_at, created_at)
+      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, bound, key_hash, plan_id, next_lookup_at, created_at)
     values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.provider}, ${method.purpose}, 'pending',
-      ${sealed}, ${exchanged}, ${keyHash}, ${method.planId},
+      ${sealed}, ${exchanged}, ${method.bound}, ${keyHash}, ${method.planId},
       ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
 }
 
@@ -94,6 +99,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
       'state',
       'sealed',
       'exchanged',
+      'bound',
       'last4',
       'plan_id',
       'failure',
@@ -111,6 +117,10 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
       sealed: row.sealed,
       exchanged: row.exchanged,
       described: row.last4 !== null,
+      offer:
+        row.state === 'pending' && row.last4 === null
+          ? { accountId: row.account_id, bound: row.bound }
+          : null,
       planId: row.plan_id,
       failure: row.failure,
     }

@@ -74,7 +74,7 @@ const attemptColumns = sql.raw(`
   p.not_found_count, p.not_found_since, p.resend_declines, p.resend_code, p.resend_since,
   i.status = 'open' as invoice_open, m.id as method_id,
   (select expires_at from billing.next_action a where a.payment_id = p.id) as awaited_until,
-  m.provider as method_provider, m.sealed, m.exchanged`)
+  m.provider as method_provider, m.sealed, m.exchanged, m.state = 'pending' and m.last4 is null as is_offer, m.bound`)
 
 type AttemptRow = {
   id: string
@@ -102,6 +102,8 @@ type AttemptRow = {
   method_provider: string
   sealed: Buffer | null
   exchanged: boolean
+  is_offer: boolean
+  bound: boolean
 }
 
 function toAttempt(row: AttemptRow): Attempt {
@@ -132,6 +134,7 @@ function toAttempt(row: AttemptRow): Attempt {
       provider: row.method_provider,
       sealed: row.sealed,
       exchanged: row.exchanged,
+      offer: row.is_offer ? { accountId: row.account_id, bound: row.bound } : null,
     },
   }
 }

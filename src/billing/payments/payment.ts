@@ -49,7 +49,12 @@ export type MethodInUse = {
   readonly provider: string
   readonly sealed: Buffer | null
   readonly exchanged: boolean
+  /** Who offers it, as long as it was neither described nor charged. */
+  readonly offer?: MethodOffer | null
 }
+
+/** `bound`: the token that brought it reaches this account alone. */
+export type MethodOffer = { readonly accountId: string; readonly bound: boolean }
 
 /** Why an attempt failed: the payment method, the provider, or nobody. */
 export type FailureCode =

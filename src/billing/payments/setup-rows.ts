@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
+import type { Holder } from './setup.ts'
 
 /** A card about to be collected in a browser. */
 export type Setup = {
@@ -61,6 +62,21 @@ export async function isCustomerOf(
     .limit(1)
     .executeTakeFirst()
   return found !== undefined
+}
+
+/** To which account setups with a provider gave one of these names. What is issued to an account by its own id is its own. */
+export async function findHolder(
+  db: BillingDb,
+  { accountId, provider, names }: { accountId: string; provider: string; names: readonly string[] },
+): Promise<Holder> {
+  const found = await sql<{ account_id: string }>`
+    select distinct account_id from billing.setup
+    where provider = ${provider} and (id = any (${[...names]}) or customer_key = any (${[...names]}))`.execute(
+    db,
+  )
+  const holders = found.rows.map((row) => row.account_id)
+  if (holders.some((holder) => holder !== accountId)) return 'other'
+  return holders.length > 0 || names.includes(accountId) ? 'own' : 'nobody'
 }
 
 /** What providers call an account is part of the person behind it. */

@@ -27,6 +27,7 @@ export function absentProvider(name: string, onAsked: () => Promise<void>): Prov
     cancelPayment: answering(notSent),
     refund: answering(notSent),
     exchange: answering(notSent),
+    customerOf: () => null,
     describe: answering(notSent),
     forget: answering(notSent),
     setUp: answering(notSent),

@@ -40,6 +40,7 @@ function scripted(script: Script) {
     },
     refund: async () => ({ kind: 'unknown' }),
     exchange: async () => ({ kind: 'refused' }),
+    customerOf: () => null,
     describe: async () => ({ kind: 'invalid' }),
     cancelPayment: async () => ({ kind: 'unknown' }),
     forget: async () => ({ kind: 'done' }),

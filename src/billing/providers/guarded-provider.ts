@@ -113,6 +113,7 @@ function guardedUse(
     refund: (request) => guarded('refunds', () => provider.refund(request), notSent, unknown),
     exchange: (authKey, customerKey) =>
       guarded(authKey, () => provider.exchange(authKey, customerKey), notSent, unknown),
+    customerOf: (billingKey) => provider.customerOf(billingKey),
     describe: (billingKey) => guarded(billingKey, () => provider.describe(billingKey), notSent, unknown),
     findPayment: async (reference, providerId) =>
       isWindingDown()

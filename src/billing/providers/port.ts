@@ -19,6 +19,8 @@ export type Provider = {
   refund(request: RefundRequest): Promise<RefundOutcome>
   /** Trades a one-time key of the browser for a billing key that can be charged again and again. */
   exchange(authKey: string, customerKey: string): Promise<ExchangeOutcome>
+  /** Which customer of the provider a billing key names, by its text alone; null where it names none. */
+  customerOf(billingKey: string): string | null
   /** What may be shown of a billing key, and whether it can be charged at all. */
   describe(billingKey: string): Promise<DescribeOutcome>
   /** Has the provider delete what it stored of a payment method. Done also where it is gone already. */
@@ -41,7 +43,7 @@ export type Provider = {
 }
 
 /** Which provider it is and what it holds to, without anything that could call it. */
-export type ProviderProfile = Pick<Provider, 'name' | 'guards'>
+export type ProviderProfile = Pick<Provider, 'name' | 'guards' | 'customerOf'>
 
 /** What protects against a second charge when an answer was lost. */
 export type ProviderGuards = {
@@ -52,6 +54,8 @@ export type ProviderGuards = {
   readonly currencies: ReadonlySet<string> | 'all'
   /** Any customer key goes with a one-time key, so that none is bound to an account. */
   readonly anyCustomer?: true
+  /** Only reading a billing key back tells whose it is, so that it is read before it is charged for the first time. */
+  readonly tellsOwner?: true
 }
 
 export type ChargeRequest = {
@@ -217,7 +221,8 @@ export type ExchangeOutcome =
   | { kind: 'unknown' }
 
 export type DescribeOutcome =
-  | { kind: 'valid'; card: Card }
+  /** `issuedTo`: the names it was issued under, of a setup or a customer, where the provider keeps them. */
+  | { kind: 'valid'; card: Card; issuedTo?: readonly string[] }
   | { kind: 'invalid' }
   | CredentialsRefused
   | { kind: 'not_sent' }

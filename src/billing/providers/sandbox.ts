@@ -102,6 +102,8 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       )
     },
 
+    customerOf: () => null,
+
     async describe(billingKey) {
       // A URL swallows these two, however they are escaped, and asks for something else.
       if (billingKey === '.' || billingKey === '..') return { kind: 'invalid' }

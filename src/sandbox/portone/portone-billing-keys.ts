@@ -19,16 +19,29 @@ export async function issue(context: ProviderContext, { body }: FastifyRequest) 
   if (!isIssue.Check(body)) throw new PortoneError('INVALID_REQUEST')
   const card = findCardByLast4(body.method.card.credential.number.slice(-4))
   if (card === undefined) throw gatewayError('INVALID_CARD_NUMBER')
+  const { billingKey, issuedAt } = await store(context, card, { customerId: body.customer?.id ?? null })
+  return renderIssued(billingKey, issuedAt)
+}
+
+/** Undefined: there is no such test card. */
+export async function issueInBrowser(
+  context: ProviderContext,
+  card: string,
+  names: Pick<StoredKey, 'customerId' | 'issueId'>,
+): Promise<string | undefined> {
+  return findCard(card) && (await store(context, card, names)).billingKey
+}
+
+async function store(
+  context: ProviderContext,
+  card: string,
+  names: Pick<StoredKey, 'customerId' | 'issueId'>,
+): Promise<{ billingKey: string; issuedAt: string }> {
   const now = await context.now()
   const billingKey = `billing-key-${randomUUID()}`
-  const stored: StoredKey = {
-    card,
-    customerId: body.customer?.id ?? null,
-    issuedAt: now.toISOString(),
-    deletedAt: null,
-  }
+  const stored: StoredKey = { card, ...names, issuedAt: now.toISOString(), deletedAt: null }
   await context.objects.put('billing_key', billingKey, stored, now)
-  return renderIssued(billingKey, stored.issuedAt)
+  return { billingKey, issuedAt: stored.issuedAt }
 }
 
 export async function describe(context: ProviderContext, request: FastifyRequest, key: string) {

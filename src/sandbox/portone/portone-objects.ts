@@ -165,6 +165,8 @@ function renderCard(card: TestCard) {
 export type StoredKey = {
   readonly card: string
   readonly customerId: string | null
+  /** What the merchant's browser called this issue. */
+  readonly issueId?: string
   readonly issuedAt: string
   readonly deletedAt: string | null
 }
@@ -178,6 +180,7 @@ export function renderBillingKey(billingKey: string, stored: StoredKey, card: Te
     methods: [{ type: 'BillingKeyPaymentMethodCard', card: renderCard(card) }],
     channels: [channel],
     customer: stored.customerId === null ? {} : { id: stored.customerId },
+    ...(stored.issueId !== undefined && { issueId: stored.issueId }),
     requestedAt: stored.issuedAt,
     issuedAt: stored.issuedAt,
     ...(stored.deletedAt !== null && { deletedAt: stored.deletedAt }),

@@ -1,11 +1,14 @@
+import Type from 'typebox'
 import type { Http } from '../../platform/http/http.ts'
 import { adminRoutes } from '../admin-routes.ts'
 import type { BookPayment } from '../book-payment.ts'
 import type { News } from '../notifier.ts'
 import { signed } from '../notifier.ts'
 import type { ProviderContext } from '../provider-context.ts'
+import { refuse } from '../refusals.ts'
 import { requireSomeCredentials } from '../secret-key.ts'
 import type { Wire } from '../wire.ts'
+import { issueInBrowser } from './portone-billing-keys.ts'
 import { defaultStoreId, transactionIdOf } from './portone-objects.ts'
 import { portoneRoutes } from './portone-routes.ts'
 
@@ -18,6 +21,7 @@ export const portoneWire: Wire = {
     http.register(async (staff: Http) => {
       staff.addHook('onRequest', requireSomeCredentials)
       adminRoutes(staff, context)
+      browserRoutes(staff, context)
     })
   },
   async notification(news, secret, context) {
@@ -35,6 +39,31 @@ export const portoneWire: Wire = {
     })
     return { headers: signed(news.eventId, body, secret), body }
   },
+}
+
+const Name = Type.String({ minLength: 1, maxLength: 255 })
+
+/** What a merchant's customer does in the browser: a card becomes a billing key, under the names that the page gives. */
+function browserRoutes(http: Http, context: ProviderContext): void {
+  http.post(
+    '/__sandbox/billing-keys',
+    {
+      schema: {
+        body: Type.Object(
+          { card: Name, issue_id: Type.Optional(Name), customer_id: Type.Optional(Name) },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async ({ body }) => {
+      const billingKey = await issueInBrowser(context, body.card, {
+        customerId: body.customer_id ?? null,
+        ...(body.issue_id !== undefined && { issueId: body.issue_id }),
+      })
+      if (billingKey === undefined) throw refuse('billing_key_invalid')
+      return { billing_key: billingKey }
+    },
+  )
 }
 
 const types: Readonly<Record<string, string>> = {

@@ -28,7 +28,7 @@ export async function cancel({ app }: Actor, subscriptionId: string): Promise<Su
 /** The intent is recorded; whoever finishes it may be another. */
 export async function beginCardChange(app: BillingApp, subscriptionId: string) {
   const method = { billingKey: newCard }
-  const request = { subscriptionId, method, actor: 'test', mayTouch: () => true }
+  const request = { subscriptionId, method, bound: false, actor: 'test', mayTouch: () => true }
   const intent = await app.db.transaction().execute(changePaymentMethod(app, request).begin)
   return (by: BillingApp) => changePaymentMethod(by, request).finish(intent)
 }

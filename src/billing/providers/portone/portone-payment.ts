@@ -174,5 +174,8 @@ export const isBillingKeyInfo = Compile(
     status: Type.String(),
     billingKey: Type.String({ minLength: 1 }),
     methods: Type.Optional(Type.Array(Type.Object({ card: Type.Optional(CardJson) }))),
+    // What the merchant's browser gave with the card: our setup, and whatever it calls its customer.
+    issueId: Type.Optional(Type.String()),
+    customer: Type.Optional(Type.Object({ id: Type.Optional(Type.String()) })),
   }),
 )

@@ -87,6 +87,7 @@ export function portoneProvider(options: PortoneProviderOptions): Provider {
       keyWindowMs: 3 * 3_600_000,
       namesRefunds: true,
       currencies: 'all',
+      tellsOwner: true,
     },
 
     async charge(request) {
@@ -134,6 +135,8 @@ export function portoneProvider(options: PortoneProviderOptions): Provider {
       if (isNoName(authKey)) return { kind: 'refused' }
       return exchangeOutcome(await readBillingKey(authKey))
     },
+
+    customerOf: () => null,
 
     async describe(billingKey) {
       if (isNoName(billingKey)) return { kind: 'invalid' }
@@ -300,9 +303,11 @@ function describeOutcome(answer: JsonAnswer): DescribeOutcome {
   if (answer.kind !== 'answered') return { kind: answer.kind }
   if (refusesCredentials(answer)) return { kind: 'credentials_refused' }
   if (answer.status === 200 && isBillingKeyInfo.Check(answer.body)) {
-    const { status, methods } = answer.body
+    const { status, methods, issueId, customer } = answer.body
     if (status !== 'ISSUED') return { kind: 'invalid' }
-    return { kind: 'valid', card: cardOf(methods?.find(({ card }) => card)?.card ?? {}) }
+    const card = cardOf(methods?.find((method) => method.card)?.card ?? {})
+    const issuedTo = [issueId, customer?.id].filter((name) => name !== undefined)
+    return { kind: 'valid', card, ...(issuedTo.length > 0 && { issuedTo }) }
   }
   // A gateway that fails may name anything.
   const isMissing = isRefusal(answer) && typeOf(answer) === 'BILLING_KEY_NOT_FOUND'

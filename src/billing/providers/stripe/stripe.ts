@@ -207,6 +207,8 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
       }
     },
 
+    customerOf: (billingKey) => methodIn(billingKey)?.customer ?? null,
+
     async describe(billingKey) {
       const method = methodIn(billingKey)
       if (!method) return { kind: 'invalid' }

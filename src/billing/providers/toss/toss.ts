@@ -154,6 +154,8 @@ export function tossProvider(options: TossProviderOptions): Provider {
       return exchangeOutcome(customerKey, answer)
     },
 
+    customerOf: (billingKey) => unpackBillingKey(billingKey)?.customerKey ?? null,
+
     // Toss reads no billing key back: what the exchange told is all there is, and whether it still pays a charge tells.
     async describe(billingKey) {
       const stored = unpackBillingKey(billingKey)

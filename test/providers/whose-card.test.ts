@@ -1,0 +1,192 @@
+import { afterEach, expect, test } from 'vitest'
+import { resolveOpenPayment } from '../../src/billing/collection/resolve-open-payments.ts'
+import { subscribe as beginning } from '../../src/billing/lifecycle/subscribe.ts'
+import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
+import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
+import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
+import type { Wire } from '../../src/sandbox/wire.ts'
+import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
+import { openWorld, type World } from '../world.ts'
+
+// A card belongs to the account it was collected for: told by the running service over each provider's own wire.
+
+let there: ProviderWorld
+let world: World
+afterEach(async () => {
+  await world.close()
+  await there.close()
+})
+
+async function open(wire: Wire, environment: (url: string) => Record<string, string>): Promise<void> {
+  there = await openProviderWorld({ wire })
+  world = await openWorld({ environment: environment(there.sandbox.url) })
+}
+
+/** A token that reaches this account alone. */
+const boundTo = (account: string) => world.makeToken({ workspace: null, account })
+
+const setUp = async (account_id: string) => (await world.post('/api/billing/setup', { account_id })).body.data
+
+const subscribe = (account_id: string, payment_method: object, token?: string) =>
+  world.post(
+    '/api/billing/subscribe',
+    { account_id, plan_id: 'starter-monthly', payment_method },
+    token === undefined ? {} : { token },
+  )
+
+const told = ({ status, body }: Awaited<ReturnType<typeof subscribe>>) => [status, body.error?.code]
+const refused = [422, 'billing_key_invalid']
+
+async function taken(): Promise<number> {
+  return (await there.ask('GET', '/__sandbox/payments')).body.payments.length
+}
+
+/** What is true of every provider whose billing keys name their customer. */
+async function tellOfNamedKeys(keys: { victims: string; own: string; nobodys: string }): Promise<void> {
+  const token = await boundTo('thief')
+  const before = await taken()
+  expect(told(await subscribe('thief', { billing_key: keys.victims }, token))).toEqual(refused)
+  expect(told(await subscribe('thief', { billing_key: keys.victims }))).toEqual(refused)
+  expect(told(await subscribe('thief', { billing_key: keys.nobodys }, token))).toEqual(refused)
+  expect(await taken()).toBe(before)
+
+  const mine = await subscribe('thief', { billing_key: keys.own }, token)
+  expect(told(mine)).toEqual([201, undefined])
+  const { subscription_id } = mine.body.data
+  const change = (billing_key: string, own?: string) =>
+    world.post(
+      '/api/billing/payment-method',
+      { subscription_id, payment_method: { billing_key } },
+      own === undefined ? {} : { token: own },
+    )
+  expect(told(await change(keys.victims, token))).toEqual(refused)
+  expect(told(await change(keys.victims))).toEqual(refused)
+  expect(told(await change(keys.nobodys, token))).toEqual(refused)
+  expect(told(await change(keys.nobodys))).toEqual([200, undefined])
+  expect(told(await subscribe('plain', { billing_key: 'bk_test_ok' }, await boundTo('plain')))).toEqual([
+    201,
+    undefined,
+  ])
+}
+
+test('at Stripe', async () => {
+  await open(stripeWire, (url) => ({
+    PAYMENT_PROVIDER: 'stripe',
+    STRIPE_SECRET_KEY: 'sk_test_whose',
+    STRIPE_BASE_URL: url,
+    STRIPE_WEBHOOK_SECRETS: 'whsec_a_secret_to_try_things_with',
+  }))
+  const ask = async (path: string, form: Record<string, string>) =>
+    (
+      await fetch(`${there.sandbox.url}/v1${path}`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer sk_test_whose' },
+        body: new URLSearchParams(form),
+      })
+    ).json() as Promise<{ id: string; payment_method: string }>
+  const collect = async (account: string) => {
+    const { client } = await setUp(account)
+    const intent = client.client_secret.split('_secret_')[0]
+    const { payment_method } = await ask(`/setup_intents/${intent}/confirm`, {
+      payment_method: 'pm_card_visa',
+    })
+    return `${client.customer}:${payment_method}`
+  }
+  const old = await ask('/customers', {})
+  const card = await ask('/payment_methods/pm_card_visa/attach', { customer: old.id })
+  await tellOfNamedKeys({
+    victims: await collect('victim'),
+    own: await collect('thief'),
+    nobodys: `${old.id}:${card.id}`,
+  })
+})
+
+test('at Toss', async () => {
+  await open(tossWire, (url) => ({
+    PAYMENT_PROVIDER: 'toss',
+    TOSS_SECRET_KEY: 'test_sk_whoseCard',
+    TOSS_BASE_URL: url,
+    HINT_SECRET: 'a-secret-to-try-things-with-0123456789',
+  }))
+  const issue = async (customerKey: string) => {
+    const answer = await fetch(`${there.sandbox.url}/v1/billing/authorizations/issue`, {
+      method: 'POST',
+      headers: {
+        authorization: `Basic ${btoa('test_sk_whoseCard:')}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ authKey: 'ak_test_ok', customerKey }),
+    })
+    return `${customerKey}:${((await answer.json()) as { billingKey: string }).billingKey}`
+  }
+  const collect = async (account: string) => issue((await setUp(account)).client.customer_key)
+  const victims = await collect('victim')
+  await tellOfNamedKeys({ victims, own: await collect('thief'), nobodys: await issue('an-old-customer') })
+  // The form in which we keep one ourselves is no way round either.
+  const [customer, key] = victims.split(':')
+  const kept = { billing_key: `toss:${customer}:visa:4242:${key}` }
+  expect(told(await subscribe('another', kept, await boundTo('another')))).toEqual(refused)
+})
+
+async function openPortone(): Promise<void> {
+  await open(portoneWire, (url) => ({
+    PAYMENT_PROVIDER: 'portone',
+    PORTONE_API_SECRET: 'whose-card-portone-api-secret',
+    PORTONE_STORE_ID: 'store-whose',
+    PORTONE_CHANNEL_KEY: 'channel-key-whose',
+    PORTONE_BASE_URL: url,
+    PORTONE_WEBHOOK_SECRETS: 'whsec_YS1zZWNyZXQtdG8tdHJ5LXRoaW5ncy13aXRo',
+  }))
+}
+
+const issueAtPortone = async (names: { issue_id?: string; customer_id?: string }): Promise<string> =>
+  (await there.ask('POST', '/__sandbox/billing-keys', { body: { card: 'bk_test_ok', ...names } })).body
+    .billing_key
+
+test('at PortOne, where only reading a billing key back tells', async () => {
+  await openPortone()
+  const collect = async (account: string) =>
+    issueAtPortone({ issue_id: (await setUp(account)).client.issue_id })
+  await tellOfNamedKeys({
+    victims: await collect('victim'),
+    own: await collect('thief'),
+    nobodys: await issueAtPortone({ issue_id: 'issue-of-older-times', customer_id: 'somebody' }),
+  })
+  const kept = await world.query<{ failure: string; sealed: Buffer | null }>(
+    `select distinct failure, sealed from billing.payment_method where state = 'dropped'`,
+  )
+  expect(kept).toEqual([{ failure: 'billing_key_invalid', sealed: null }])
+
+  const named = { billing_key: await issueAtPortone({ customer_id: 'by-name' }) }
+  expect(told(await subscribe('another', named, await boundTo('another')))).toEqual(refused)
+  expect(told(await subscribe('by-name', named, await boundTo('by-name')))).toEqual([201, undefined])
+})
+
+test('at PortOne nothing is charged while nobody can tell whose a billing key is', async () => {
+  await openPortone()
+  const card = { billing_key: await issueAtPortone({ issue_id: (await setUp('mine')).client.issue_id }) }
+  await there.setFaults({ down: true })
+  expect(told(await subscribe('mine', card))).toEqual([503, 'provider_unavailable'])
+  expect(await taken()).toBe(0)
+  await there.setFaults({})
+  expect(told(await subscribe('mine', card))).toEqual([201, undefined])
+})
+
+test('at PortOne a request that died before its charge is finished with the same care', async () => {
+  await openPortone()
+  const stolen = await issueAtPortone({ issue_id: (await setUp('victim')).client.issue_id })
+  const app = world.app.billing
+  const request = {
+    accountId: 'thief',
+    planId: 'starter-monthly',
+    method: { billingKey: stolen },
+    bound: true,
+    timeZone: undefined,
+    contact: undefined,
+    actor: 'test',
+  }
+  const intent = await app.db.transaction().execute(beginning(app, request).begin)
+  await world.query(`update billing.payment set sending_until = now(), next_lookup_at = now()`)
+  await resolveOpenPayment(app, intent.id)
+  expect(await taken()).toBe(0)
+})
