@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import { listAlarms } from '../../src/platform/alarm.ts'
 import { newId } from '../../src/platform/id.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
@@ -246,4 +247,55 @@ test('a new card offered while a retry is in doubt waits for its outcome, and on
     'failed',
     'succeeded',
   ])
+})
+
+test('a provider that refuses our requests is an alarm until it takes a charge again; a declined card is none', async () => {
+  world = await openBillingWorld()
+  const alarms = () => listAlarms(world.app.db, 10)
+  const id = (await world.subscribe('acct_1')).data.subscription_id
+  await world.subscribe('acct_2')
+  world.script.nextCharges(
+    { kind: 'decline', code: 'do_not_honor' },
+    { kind: 'decline', code: 'do_not_honor' },
+  )
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  expect(await alarms()).toEqual([])
+
+  const wrong = { kind: 'refuse', code: 'provider_error', raw: 'CHANNEL_NOT_FOUND' } as const
+  world.script.nextCharges(wrong, wrong)
+  await world.advanceTo('2026-04-06T09:00:00+09:00')
+  expect(await world.subscription(id)).toMatchObject({ status: 'past_due' })
+  const [alarm, ...others] = await alarms()
+  expect(others).toEqual([])
+  expect(alarm).toMatchObject({ kind: 'charge_refused', subject: 'scripted' })
+  expect(alarm?.note).toContain('scripted refuses our charges as requests (CHANNEL_NOT_FOUND)')
+
+  // A decline says nothing about our settings, and neither does a card that is gone.
+  world.script.nextCharges(
+    { kind: 'decline', code: 'do_not_honor' },
+    { kind: 'refuse', code: 'billing_key_invalid' },
+  )
+  await world.advanceTo('2026-04-08T09:00:00+09:00')
+  expect(await alarms()).toMatchObject([{ kind: 'charge_refused', count: alarm!.count }])
+
+  await world.advanceTo('2026-04-10T09:00:00+09:00')
+  expect(await world.subscription(id)).toMatchObject({ status: 'active' })
+  expect(await alarms()).toEqual([])
+})
+
+test('a charge that was begun before the provider refused one does not end the alarm', async () => {
+  world = await openBillingWorld()
+  world.script.nextCharges({ kind: 'lost_request' })
+  expect((await world.subscribe('acct_1', { key: 'k' })).status).toBe(202)
+  await world.advanceTo('2026-03-05T09:01:00+09:00')
+  world.script.nextCharges({ kind: 'refuse', code: 'provider_error', raw: 'not a code, <b>' })
+  expect((await world.subscribe('acct_2')).status).toBe(502)
+  await world.forgetLeases()
+  await world.runDue()
+  expect((await world.subscribe('acct_1', { key: 'k' })).status).toBe(201)
+  const alarms = await listAlarms(world.app.db, 10)
+  expect(alarms).toMatchObject([{ kind: 'charge_refused', subject: 'scripted' }])
+  expect(alarms[0]?.note).not.toContain('<b>')
+  expect((await world.subscribe('acct_2')).status).toBe(201)
+  expect(await listAlarms(world.app.db, 10)).toEqual([])
 })

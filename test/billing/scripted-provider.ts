@@ -23,6 +23,8 @@ export type ChargePlay =
   | {
       kind: 'refuse'
       code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error'
+      /** The provider's own code. */
+      raw?: string
       replayed?: boolean
     }
   /** Takes the money and answers something that cannot be about it. */
@@ -107,7 +109,8 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       if (play?.kind === 'not_sent') return { kind: 'not_sent' }
       if (state.credentialsRefused) return { kind: 'credentials_refused' }
       const replay = play && 'replayed' in play ? { replayed: true as const } : {}
-      if (play?.kind === 'refuse') return { kind: 'refused', code: play.code, ...replay }
+      if (play?.kind === 'refuse')
+        return { kind: 'refused', code: play.code, ...(play.raw && { raw: play.raw }), ...replay }
       if (play?.kind === 'decline_unrecorded') return { kind: 'declined', code: play.code, ...replay }
       if (play?.kind === 'lost_request' || state.silent) return { kind: 'unknown' }
       if (request.billingKey === 'bk_test_nobody') return { kind: 'refused', code: 'billing_key_invalid' }

@@ -259,6 +259,16 @@ describe('answers as they may come', () => {
     expect(JSON.stringify(outcome, (_k, v) => (typeof v === 'bigint' ? `${v}` : v))).not.toContain('planted')
   })
 
+  test.each([
+    [{ code: 'parameter_unknown', param: 'foo' }, 'parameter_unknown'],
+    [{ param: 'amount' }, 'invalid_request_error'],
+  ])('a request refused with %j is told with its code', async (more, raw) => {
+    server.answer(error(400, { ...invalid, ...more }))
+    expect(await charge()).toEqual({ kind: 'refused', code: 'provider_error', raw })
+    server.answer(error(400, { ...invalid, param: 'payment_method' }))
+    expect(await charge()).toEqual({ kind: 'refused', code: 'billing_key_invalid' })
+  })
+
   describe.each([
     ['lock_timeout', 'unknown'],
     ['idempotency_key_in_use', 'unknown'],

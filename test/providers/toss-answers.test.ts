@@ -138,6 +138,11 @@ describe('a charge', () => {
     expect(await charged(200, { ...payment, ...other })).toEqual({ kind: 'mismatch' })
   })
 
+  test('a request that Toss refuses is no card’s fault, and its code is told', async () => {
+    for (const raw of ['NOT_SUPPORTED_METHOD', 'INVALID_REQUEST'])
+      expect(await charged(400, { code: raw })).toEqual({ kind: 'refused', code: 'provider_error', raw })
+  })
+
   test('what Toss could not take is not sent: another currency, no key, a reference out of bounds', async () => {
     script.will()
     const refused = (code: string) => ({ kind: 'refused', code })

@@ -988,6 +988,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/providers/whose-card.test.ts',
   },
   {
+    name: 'a charge refused for a setting of ours alarms nobody',
+    file: 'src/billing/collection/settle-decided.ts',
+    from: "if (outcome.code === 'provider_error') refused.set(",
+    to: "if (outcome.code === 'never_arrived') refused.set(",
+    story: 'test/billing/dunning.test.ts',
+  },
+  {
     name: 'a card is deleted while its charge is in doubt',
     file: 'src/billing/collection/delete-payment-methods.ts',
     from: 'if (method.awaited)',

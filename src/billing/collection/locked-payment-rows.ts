@@ -9,6 +9,7 @@ import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
 export type LockedPayment = {
   readonly paymentId: string
   readonly paymentStatus: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  readonly provider: string
   /** Until when its customer may confirm it. */
   readonly awaitedUntil: Date | null
   readonly methodId: string
@@ -38,7 +39,7 @@ export async function readLockedPayments(
   paymentIds: readonly string[],
 ): Promise<LockedPayment[]> {
   const found = await sql<LockedPayment>`
-    select p.id as "paymentId", p.status as "paymentStatus", p.payment_method_id as "methodId",
+    select p.id as "paymentId", p.status as "paymentStatus", p.provider, p.payment_method_id as "methodId",
       a.expires_at as "awaitedUntil",
       m.state = 'pending' as "methodPending", m.last4 is not null as "methodDescribed", p.amount, p.currency,
       i.id as "invoiceId", i.status as "invoiceStatus", i.hold is not null as held, i.first_failed_at as "firstFailedAt", i.dunning,

@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingTx } from '../app.ts'
 import { eventStatement, type NewEvent } from '../events/event-rows.ts'
@@ -7,6 +7,7 @@ import { postingCtes, type Transfer } from '../ledger/ledger-rows.ts'
 import { type KeptMethod, keptUpdate } from '../payments/payment-method-rows.ts'
 import { succeededUpdate, type Taken } from '../payments/payment-rows.ts'
 import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
+import { chargeRefusedAlarm } from './charge-refused.ts'
 
 /** All that is written when payments pay their invoices. */
 export type PaidRows = {
@@ -32,7 +33,8 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
     invoiced as (${paidUpdate(now, invoiceIds)}),
     kept as (${keptUpdate(kept)}),
     ${postingCtes(now, transfers)},
-    noted as (${eventStatement(now, events)})
+    noted as (${eventStatement(now, events)}),
+    taken_again as (${taking(taken)})
     update billing.subscription s
     set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
     from unnest(
@@ -41,4 +43,14 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
       ${anyLength(moved.map(({ newMethodId }) => newMethodId))}::text[]
     ) as g (id, status, method_id)
     where s.id = g.id`.execute(tx)
+}
+
+/** A provider that takes a charge begun after it last refused one as a request has stopped refusing them. */
+function taking(taken: readonly Taken[]): RawBuilder<unknown> {
+  return sql`
+    delete from platform.alarm a
+    where a.kind = ${chargeRefusedAlarm} and exists (
+      select from billing.payment p
+      where p.id = any (${anyLength(taken.map(({ paymentId }) => paymentId))}::text[])
+        and p.provider = a.subject and p.created_at >= a.last_at)`
 }

@@ -13,6 +13,7 @@ import { insertRefund } from '../refunds/refund-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { afterFailure } from '../subscriptions/subscription.ts'
 import { lockSubscriptionsOf, setSubscriptionStatus } from '../subscriptions/subscription-rows.ts'
+import { raiseChargeRefused } from './charge-refused.ts'
 import { isOpen, type LockedPayment, readLockedPayments } from './locked-payment-rows.ts'
 import { paymentEvent } from './payment-event.ts'
 import { type Paid, settlePaid } from './settle-paid.ts'
@@ -49,11 +50,14 @@ export async function settleDecided(
   )
 
   const paid: Paid[] = []
+  const refused = new Map<string, string | undefined>()
   for (const { paymentId, outcome } of decided) {
     const locked = lockedById.get(paymentId)
     if (!locked || locked.paymentStatus === 'succeeded') continue
     if (outcome.kind === 'failed') {
-      if (isOpen(locked)) await settleFailed(tx, now, locked, outcome.code, dunningDays)
+      if (!isOpen(locked)) continue
+      await settleFailed(tx, now, locked, outcome.code, dunningDays)
+      if (outcome.code === 'provider_error') refused.set(locked.provider, outcome.raw)
     } else if (isOpen(locked) && locked.invoiceStatus === 'open') {
       paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
     } else {
@@ -61,6 +65,8 @@ export async function settleDecided(
     }
   }
   await settlePaid(tx, paid, now)
+  // Last, because every settlement of a wave meets in this row.
+  for (const [provider, raw] of refused) await raiseChargeRefused(tx, provider, raw, now)
 }
 
 async function settleFailed(

@@ -74,7 +74,8 @@ export type Contradicted = 'amount_differs' | 'key_used_otherwise'
 /** What became of an attempt. */
 export type PaymentOutcome =
   | { kind: 'paid'; providerId: string; card: Card | null }
-  | { kind: 'failed'; code: FailureCode }
+  /** `raw`: the provider's own code where it refused the request itself. */
+  | { kind: 'failed'; code: FailureCode; raw?: string }
   /** Its customer has to confirm it. Nothing was taken, and anything may be until it is ended at the provider. */
   | { kind: 'awaiting'; providerId: string; nextAction: NextAction }
   /** `answered`: the provider was asked about it and answered, only not with what became of it. */
@@ -111,8 +112,9 @@ export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOut
     case 'done':
       return outcomeOfPayment(answer.payment, asked)
     case 'declined':
-    case 'refused':
       return { kind: 'failed', code: answer.code }
+    case 'refused':
+      return failedBy(answer)
     case 'mismatch':
       return { kind: 'unknown', alarm: 'amount_differs' }
     case 'key_used_otherwise':
@@ -124,6 +126,14 @@ export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOut
     default:
       return answer
   }
+}
+
+/** What an answer that counts as the last word comes to. */
+export function failedBy(
+  answer: Extract<ChargeOutcome, { kind: 'declined' | 'refused' }>,
+): Extract<PaymentOutcome, { kind: 'failed' }> {
+  const raw = answer.kind === 'refused' ? answer.raw : undefined
+  return { kind: 'failed', code: answer.code, ...(raw !== undefined && { raw }) }
 }
 
 /** A "no" that the provider does not call its first answer once more: it says nothing about an earlier send. */

@@ -72,10 +72,14 @@ export type ChargeOutcome =
   | { kind: 'declined'; code: DeclineCode; raw?: string; replayed?: true }
   /** The customer has to confirm it at the provider; until then nothing is taken. */
   | { kind: 'needs_customer'; payment: ProviderPayment }
-  /** The provider refused the request itself. What an earlier send of the key did is another matter. */
+  /**
+   * The provider refused the request itself. What an earlier send of the key did is another matter. `provider_error`: neither
+   * the card nor its currency is to blame, so that it is ours to put right.
+   */
   | {
       kind: 'refused'
       code: 'billing_key_invalid' | 'currency_not_supported' | 'provider_error'
+      raw?: string
       replayed?: true
     }
   | Contradiction

@@ -175,7 +175,7 @@ function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcom
       return { kind: 'refused', code, ...replay }
     case 'invalid_request':
     case 'validation_failed':
-      return { kind: 'refused', code: 'provider_error', ...replay }
+      return { kind: 'refused', code: 'provider_error', raw: code, ...replay }
     case 'idempotency_key_reused':
       return { kind: 'key_used_otherwise' }
     case 'unauthorized':

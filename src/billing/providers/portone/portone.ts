@@ -214,7 +214,7 @@ function chargeAnswer(answer: JsonAnswer): ChargeOutcome | 'look' {
     case 'INVALID_REQUEST':
     case 'CHANNEL_NOT_FOUND':
     case 'SUM_OF_PARTS_EXCEEDS_TOTAL_AMOUNT':
-      return { kind: 'refused', code: 'provider_error' }
+      return { kind: 'refused', code: 'provider_error', raw: type }
     default:
       // Paid already, or still running: an earlier send may have gone through.
       return { kind: 'unknown' }

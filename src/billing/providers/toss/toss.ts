@@ -222,7 +222,7 @@ function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcom
   if (code) return { kind: 'declined', code, raw }
   if (credentialCodes.has(raw)) return { kind: 'credentials_refused' }
   if (tossBadBillingKeys.has(raw)) return { kind: 'refused', code: 'billing_key_invalid' }
-  if (refusedRequests.has(raw)) return { kind: 'refused', code: 'provider_error' }
+  if (refusedRequests.has(raw)) return { kind: 'refused', code: 'provider_error', raw }
   // A known order, a key in use, a fault of the card company: each may hide an approval.
   return { kind: 'unknown' }
 }

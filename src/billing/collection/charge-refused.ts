@@ -1,0 +1,19 @@
+import { raiseAlarm } from '../../platform/alarm.ts'
+import type { BillingTx } from '../app.ts'
+
+export const chargeRefusedAlarm = 'charge_refused'
+
+/**
+ * A provider refuses what we ask, and no card is to blame: a setting of ours is wrong, and everybody's renewal would fail by
+ * it. It goes when a charge begun since then is paid.
+ */
+export async function raiseChargeRefused(
+  tx: BillingTx,
+  provider: string,
+  raw: string | undefined,
+  now: Date,
+): Promise<void> {
+  const code = /^[\w.-]{1,64}$/.test(raw ?? '') ? ` (${raw})` : ''
+  const note = `${provider} refuses our charges as requests${code}, which is no card's fault, and dunning runs meanwhile. Put its settings right as docs/providers.md says, and restart: the next retries take the money.`
+  await raiseAlarm(tx, { kind: chargeRefusedAlarm, subject: provider, note }, now)
+}
