@@ -43,6 +43,8 @@ const frozen: Readonly<Record<string, string>> = {
     '7d7a4bcf078df69a9a7128720f0a065a46569208c37d9b4ef73f59d769b8452d',
   '20261118T0230-billing-duplicate-payments.sql':
     '708764a80d82c669982aac48bc9346ff8605fef3365605858c0900672706c672',
+  '20261118T0230-billing-provider-codes.sql':
+    '847b82cfdac9e87af43b30fcd13848b037c6584a724d8e3e96cc1d84f50a6eb8',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -134,6 +134,7 @@ export type BillingTables = SharedTables & {
     currency: Currency
     status: 'sending' | 'unknown' | 'succeeded' | 'failed'
     code: string | null
+    provider_code: Generated<string | null>
     provider_id: string | null
     captured: Generated<bigint>
     refunded: Generated<bigint>

@@ -9,6 +9,11 @@ export function tenantOf(principal: Principal, asked: string | undefined): strin
   return principal.account === '*' ? undefined : principal.account
 }
 
+/** Whose payments are told by the provider's own words: an operator's, never to a customer's token. */
+export function isOperator({ account }: Principal): boolean {
+  return account === '*'
+}
+
 /** Hands a row on to its owner only. To anyone else one of our ids does not exist. */
 export function ownedBy<T extends { readonly accountId: string }>(
   principal: Principal,

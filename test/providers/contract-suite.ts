@@ -221,7 +221,7 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
     })
 
     test('a billing key that does not exist is refused', async () => {
-      expect(await provider.charge(chargeOf({ billingKey: 'bk_nobody' }))).toEqual({
+      expect(await provider.charge(chargeOf({ billingKey: 'bk_nobody' }))).toMatchObject({
         kind: 'refused',
         code: 'billing_key_invalid',
       })
@@ -251,7 +251,7 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
 
     test('a currency the provider does not take is refused', async () => {
       await simulated.setFaults({ currencies: ['KRW'] })
-      expect(await provider.charge(chargeOf({ amount: { minor: 1900n, currency: 'USD' } }))).toEqual({
+      expect(await provider.charge(chargeOf({ amount: { minor: 1900n, currency: 'USD' } }))).toMatchObject({
         kind: 'refused',
         code: 'currency_not_supported',
       })

@@ -109,7 +109,7 @@ describe('a charge', () => {
       'failed for its currency',
       gatewayError,
       record({ ...failed, failure: { pgCode: 'NOT_SUPPORTED_CURRENCY' } }),
-      { kind: 'refused', code: 'currency_not_supported' },
+      { kind: 'refused', code: 'currency_not_supported', raw: 'NOT_SUPPORTED_CURRENCY' },
     ],
   ])('whose record says %s', async (_what, answer, looked, outcome) => {
     script.will(answer, looked)
@@ -122,8 +122,16 @@ describe('a charge', () => {
     [403, { type: 'FORBIDDEN' }, { kind: 'credentials_refused' }],
     [403, { type: 'SOMETHING_ELSE' }, { kind: 'unknown' }],
     [401, 'a proxy', { kind: 'unknown' }],
-    [404, { type: 'BILLING_KEY_NOT_FOUND' }, { kind: 'refused', code: 'billing_key_invalid' }],
-    [409, { type: 'BILLING_KEY_ALREADY_DELETED' }, { kind: 'refused', code: 'billing_key_invalid' }],
+    [
+      404,
+      { type: 'BILLING_KEY_NOT_FOUND' },
+      { kind: 'refused', code: 'billing_key_invalid', raw: 'BILLING_KEY_NOT_FOUND' },
+    ],
+    [
+      409,
+      { type: 'BILLING_KEY_ALREADY_DELETED' },
+      { kind: 'refused', code: 'billing_key_invalid', raw: 'BILLING_KEY_ALREADY_DELETED' },
+    ],
     [400, { type: 'INVALID_REQUEST' }, { kind: 'refused', code: 'provider_error', raw: 'INVALID_REQUEST' }],
     [
       404,

@@ -23,6 +23,8 @@ type Told = {
   readonly path: string
   /** What the staff brings as its key. */
   readonly key: string
+  /** What it calls the reason of a stolen card. */
+  readonly stolen: string
   /** A card whose bank wants its customer, where the provider knows such. */
   readonly asks?: string
   readonly disputes: boolean
@@ -45,6 +47,7 @@ const stories: readonly Told[] = [
     }),
     path: '/api/billing/webhook',
     key: 'sk_test_any',
+    stolen: 'lost_or_stolen',
     disputes: true,
     giveBack: ({ reference }) => ({
       path: `/v1/charges/${reference}/refunds`,
@@ -62,6 +65,7 @@ const stories: readonly Told[] = [
     }),
     path: '/api/billing/webhook/stripe',
     key: 'sk_test_story',
+    stolen: 'stolen_card',
     asks: 'pm_card_authenticationRequired',
     disputes: true,
     giveBack: ({ reference }) => ({
@@ -80,6 +84,7 @@ const stories: readonly Told[] = [
     }),
     path: `/api/billing/hints/${hintSecret}`,
     key: 'test_sk_storyOfToss',
+    stolen: 'INVALID_CARD_LOST_OR_STOLEN',
     disputes: false,
     giveBack: ({ providerId }) => ({
       path: `/v1/payments/${providerId}/cancel`,
@@ -99,6 +104,7 @@ const stories: readonly Told[] = [
     }),
     path: '/api/billing/webhook',
     key: 'story-of-portone-api-secret',
+    stolen: 'INVALID_CARD_LOST_OR_STOLEN',
     disputes: true,
     giveBack: ({ reference }) => ({
       path: `/payments/${reference}/cancel`,
@@ -348,6 +354,9 @@ async function tell(told: Told, world: World, there: ProviderWorld): Promise<voi
   expect([declined.status, declined.body.error.details[0].code]).toEqual([402, 'insufficient_funds'])
   const stolen = await subscribe('stolen', 'bk_test_stolen')
   expect([stolen.status, stolen.body.error.details[0].code]).toEqual([402, 'lost_or_stolen'])
+  expect((await invoices('stolen'))[0].payments).toMatchObject([
+    { provider: told.wire.name, failure_code: 'lost_or_stolen', provider_code: told.stolen },
+  ])
 
   if (told.asks !== undefined) {
     const asked = await subscribe('asked', told.asks)

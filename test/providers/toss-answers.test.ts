@@ -101,7 +101,11 @@ describe('a charge', () => {
   test.each(['INVALID_BILL_KEY_REQUEST', 'NOT_MATCHES_CUSTOMER_KEY', 'ALREADY_REMOVED_BILLING_KEY'])(
     '%s is a billing key that is none',
     async (code) => {
-      expect(await charged(400, { code })).toEqual({ kind: 'refused', code: 'billing_key_invalid' })
+      expect(await charged(400, { code })).toEqual({
+        kind: 'refused',
+        code: 'billing_key_invalid',
+        raw: code,
+      })
     },
   )
 

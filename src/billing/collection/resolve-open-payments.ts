@@ -4,8 +4,8 @@ import { lookupAgainAfterMs, nextCheck, verdictOfNotFound, verdictOfResend } fro
 import { findNextAction } from '../payments/next-action-rows.ts'
 import {
   type Attempt,
-  failedBy,
   isUnproven,
+  outcomeOfCharge,
   outcomeOfLookup,
   outcomeOfResend,
   type PaymentOutcome,
@@ -171,7 +171,7 @@ async function resend(app: BillingApp, attempt: Attempt): Promise<void> {
   const { code } = answer
   const before = attempt.resendDeclines?.code === code ? attempt.resendDeclines : null
   const verdict = verdictOfResend(before, app.clock())
-  if (verdict.kind === 'believe') return settle(app, attempt, failedBy(answer))
+  if (verdict.kind === 'believe') return settle(app, attempt, outcomeOfCharge(answer, attempt))
   return wait(app, attempt, { lookupBy: verdict.lookupBy, resendDeclines: { ...verdict.declines, code } })
 }
 

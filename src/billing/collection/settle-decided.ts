@@ -6,7 +6,7 @@ import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
 import { clearContradictions } from '../payments/contradiction.ts'
 import { deleteNextActions } from '../payments/next-action-rows.ts'
-import type { FailureCode, PaymentOutcome } from '../payments/payment.ts'
+import type { PaymentOutcome } from '../payments/payment.ts'
 import { dropMethod, wakePendingMethods } from '../payments/payment-method-rows.ts'
 import { markFailed, markSucceeded } from '../payments/payment-rows.ts'
 import { insertRefund } from '../refunds/refund-rows.ts'
@@ -56,8 +56,8 @@ export async function settleDecided(
     if (!locked || locked.paymentStatus === 'succeeded') continue
     if (outcome.kind === 'failed') {
       if (!isOpen(locked)) continue
-      await settleFailed(tx, now, locked, outcome.code, dunningDays)
-      if (outcome.code === 'provider_error') refused.set(locked.provider, outcome.raw)
+      await settleFailed(tx, now, locked, outcome, dunningDays)
+      if (outcome.code === 'provider_error') refused.set(locked.provider, outcome.raw ?? undefined)
     } else if (isOpen(locked) && locked.invoiceStatus === 'open') {
       paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
     } else {
@@ -73,11 +73,11 @@ async function settleFailed(
   tx: BillingTx,
   now: Date,
   locked: LockedPayment,
-  code: FailureCode,
+  { code, raw }: Extract<PaymentOutcome, { kind: 'failed' }>,
   dunningDays: readonly number[],
 ): Promise<void> {
   const { paymentId, invoiceId, subscriptionId } = locked
-  await markFailed(tx, now, paymentId, code)
+  await markFailed(tx, now, paymentId, code, raw)
   const events: NewEvent[] = [paymentEvent('payment.failed', locked, code)]
   const ownMethod = locked.methodId === locked.ownMethodId
   if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)

@@ -1,4 +1,5 @@
 import Type from 'typebox'
+import type { Principal } from '../../platform/access/access.ts'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import { AccountId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
@@ -13,13 +14,20 @@ import { InstantField, readInstant } from '../instant-field.ts'
 import { toJson } from '../money.ts'
 import { NextActionView, nextActionView } from '../payments/next-action-view.ts'
 import { refuse } from '../refusals.ts'
-import { ownedBy, tenantOf } from '../tenancy.ts'
+import { isOperator, ownedBy, tenantOf } from '../tenancy.ts'
 import { type Invoice, invoiceStatuses } from './invoice.ts'
 import { openInvoicePrinter } from './invoice-printer.ts'
 import { findInvoice, listInvoices } from './invoice-rows.ts'
 import { findLogo } from './logo-rows.ts'
 
 const moneyFields = { amount: Type.Integer(), currency: Type.String() }
+
+// The provider's own words are an operator's business.
+const traceFields = {
+  provider: Type.Optional(Type.String({ description: 'With its id and code there: for unbound tokens' })),
+  provider_id: Type.Optional(nullable(Type.String())),
+  provider_code: Type.Optional(nullable(Type.String())),
+}
 
 const InvoiceView = Type.Object(
   {
@@ -57,6 +65,7 @@ const InvoiceView = Type.Object(
         ...moneyFields,
         amount_refunded: Type.Integer(),
         failure_code: nullable(Type.String()),
+        ...traceFields,
         disputed: Type.Boolean({ description: 'A dispute is open or was lost' }),
         dispute: nullable(
           Type.Object({
@@ -126,7 +135,7 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
         paging,
       )
       return envelope({
-        invoices: found.items.map((invoice) => viewOf(app, invoice)),
+        invoices: found.items.map((invoice) => viewOf(app, request.principal, invoice)),
         next_cursor: found.nextCursor,
       })
     },
@@ -151,6 +160,7 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
       return envelope(
         viewOf(
           app,
+          request.principal,
           ownedBy(request.principal, found, () => refuse('invoice_not_found')),
         ),
       )
@@ -207,7 +217,7 @@ export function invoiceRoutes(http: Http, app: BillingApp): void {
   )
 }
 
-function viewOf(app: BillingApp, invoice: Invoice) {
+function viewOf(app: BillingApp, principal: Principal, invoice: Invoice) {
   const at = (instant: Date) => renderInstant(instant, invoice.timeZone)
   return {
     invoice_id: invoice.invoiceId,
@@ -241,6 +251,7 @@ function viewOf(app: BillingApp, invoice: Invoice) {
       ...toJson(payment.amount),
       amount_refunded: toJson(payment.refunded).amount,
       failure_code: payment.code,
+      ...(isOperator(principal) && payment.trace),
       disputed: payment.disputed,
       dispute: payment.dispute && {
         status: payment.dispute.status,

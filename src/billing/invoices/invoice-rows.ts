@@ -150,6 +150,9 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
     .select([
       'id',
       'provider_reference',
+      'provider',
+      'provider_id',
+      'provider_code',
       'invoice_id',
       'status',
       'amount',
@@ -199,6 +202,11 @@ async function withMoney(db: BillingDb, rows: InvoiceRow[]): Promise<Invoice[]> 
           amount: { minor: payment.amount, currency: payment.currency },
           refunded: { minor: payment.refunded, currency: payment.currency },
           code: payment.code,
+          trace: {
+            provider: payment.provider,
+            provider_id: payment.provider_id,
+            provider_code: payment.provider_code,
+          },
           disputed: payment.disputed,
           dispute:
             payment.dispute_status === null

@@ -1,5 +1,6 @@
 import type { Money } from '../money.ts'
 import type { KeptAction } from '../payments/next-action-rows.ts'
+import type { ProviderTrace } from '../payments/payment.ts'
 import type { Seller } from '../seller.ts'
 
 export type InvoiceStatus = 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
@@ -60,6 +61,7 @@ export type InvoicePayment = {
   readonly amount: Money
   readonly refunded: Money
   readonly code: string | null
+  readonly trace: ProviderTrace
   /** The bank has taken it back, or is about to decide. */
   readonly disputed: boolean
   readonly dispute: InvoiceDispute | null

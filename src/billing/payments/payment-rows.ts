@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
-import type { Attempt } from './payment.ts'
+import { type Attempt, keptCode, type ProviderTrace } from './payment.ts'
 
 /** How long a sender may be at it before the sweep takes its attempt up: a lookup, a send, and some air. */
 export function sendingLeaseMs(terms: { providerTimeoutMs: number }): number {
@@ -261,7 +261,7 @@ export async function markSucceeded(tx: BillingTx, now: Date, taken: readonly Ta
 export function succeededUpdate(now: Date, taken: readonly Taken[]): RawBuilder<unknown> {
   return sql`
     update billing.payment p
-    set status = 'succeeded', code = null, provider_id = g.provider_id, captured = p.amount, unmatched = g.unmatched,
+    set status = 'succeeded', code = null, provider_code = null, provider_id = g.provider_id, captured = p.amount, unmatched = g.unmatched,
       settled_at = ${now}, sending_until = null, next_lookup_at = null, lookup_by = null
     from unnest(
       ${anyLength(taken.map(({ paymentId }) => paymentId))}::text[],
@@ -271,12 +271,20 @@ export function succeededUpdate(now: Date, taken: readonly Taken[]): RawBuilder<
     where p.id = g.id and p.status <> 'succeeded'`
 }
 
-export async function markFailed(tx: BillingTx, now: Date, paymentId: string, code: string): Promise<void> {
+/** `raw`: what the provider called it. */
+export async function markFailed(
+  tx: BillingTx,
+  now: Date,
+  paymentId: string,
+  code: string,
+  raw?: string | null,
+): Promise<void> {
   await tx
     .updateTable('billing.payment')
     .set({
       status: 'failed',
       code,
+      provider_code: raw == null ? null : keptCode(raw),
       settled_at: now,
       sending_until: null,
       next_lookup_at: null,
@@ -285,6 +293,18 @@ export async function markFailed(tx: BillingTx, now: Date, paymentId: string, co
     .where('id', '=', paymentId)
     .where('status', 'in', ['sending', 'unknown'])
     .execute()
+}
+
+/** Payments that do not exist have none. */
+export async function findTraces(
+  db: BillingDb,
+  paymentIds: readonly string[],
+): Promise<ReadonlyMap<string, ProviderTrace>> {
+  if (paymentIds.length === 0) return new Map()
+  const { rows } = await sql<ProviderTrace & { id: string }>`
+    select id, provider, provider_id, provider_code from billing.payment
+    where id = any (${anyLength(paymentIds)}::text[])`.execute(db)
+  return new Map(rows.map(({ id, ...trace }) => [id, trace]))
 }
 
 export type PaymentState = {

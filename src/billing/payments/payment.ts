@@ -1,3 +1,4 @@
+import { maskText } from '../../platform/log/3-mask-values.ts'
 import { type Money, sameMoney } from '../money.ts'
 import type {
   Card,
@@ -56,6 +57,15 @@ export type MethodInUse = {
 /** `bound`: the token that brought it reaches this account alone. */
 export type MethodOffer = { readonly accountId: string; readonly bound: boolean }
 
+/** Where a payment is to be found at its provider, and what that said of it: for an operator's eyes. */
+export type ProviderTrace = {
+  readonly provider: string
+  /** The provider's own id, where an answer has told it. */
+  readonly provider_id: string | null
+  /** Its own code of a failure. */
+  readonly provider_code: string | null
+}
+
 /** Why an attempt failed: the payment method, the provider, or nobody. */
 export type FailureCode =
   | DeclineCode
@@ -74,8 +84,8 @@ export type Contradicted = 'amount_differs' | 'key_used_otherwise'
 /** What became of an attempt. */
 export type PaymentOutcome =
   | { kind: 'paid'; providerId: string; card: Card | null }
-  /** `raw`: the provider's own code where it refused the request itself. */
-  | { kind: 'failed'; code: FailureCode; raw?: string }
+  /** `raw`: the provider's own code for it, for an operator's eyes. */
+  | { kind: 'failed'; code: FailureCode; raw?: string | null }
   /** Its customer has to confirm it. Nothing was taken, and anything may be until it is ended at the provider. */
   | { kind: 'awaiting'; providerId: string; nextAction: NextAction }
   /** `answered`: the provider was asked about it and answered, only not with what became of it. */
@@ -104,6 +114,17 @@ export function isDecline(code: string | null): code is DeclineCode {
   return (declineCodes as readonly string[]).includes(code ?? '')
 }
 
+const longestRaw = 200
+
+/**
+ * What is kept of a provider's own code. It is a provider's text: an unprintable character in it would keep its payment
+ * from being recorded, and a provider may quote what it was sent.
+ */
+export function keptCode(raw: string): string {
+  const printable = raw.slice(0, 5 * longestRaw).replace(/[^\x20-\x7e]/g, '?')
+  return maskText(printable).slice(0, longestRaw)
+}
+
 type Asked = Pick<Attempt, 'reference' | 'amount'>
 
 /** What the answer to a first send says. A re-send is another matter: see `outcomeOfResend`. */
@@ -112,9 +133,8 @@ export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOut
     case 'done':
       return outcomeOfPayment(answer.payment, asked)
     case 'declined':
-      return { kind: 'failed', code: answer.code }
     case 'refused':
-      return failedBy(answer)
+      return { kind: 'failed', code: answer.code, ...(answer.raw !== undefined && { raw: answer.raw }) }
     case 'mismatch':
       return { kind: 'unknown', alarm: 'amount_differs' }
     case 'key_used_otherwise':
@@ -126,14 +146,6 @@ export function outcomeOfCharge(answer: ChargeOutcome, asked: Asked): PaymentOut
     default:
       return answer
   }
-}
-
-/** What an answer that counts as the last word comes to. */
-export function failedBy(
-  answer: Extract<ChargeOutcome, { kind: 'declined' | 'refused' }>,
-): Extract<PaymentOutcome, { kind: 'failed' }> {
-  const raw = answer.kind === 'refused' ? answer.raw : undefined
-  return { kind: 'failed', code: answer.code, ...(raw !== undefined && { raw }) }
 }
 
 /** A "no" that the provider does not call its first answer once more: it says nothing about an earlier send. */
@@ -157,7 +169,8 @@ export function outcomeOfResend(answer: ChargeOutcome, asked: Asked): PaymentOut
 export function outcomeOfPayment(payment: ProviderPayment, asked: Asked): PaymentOutcome {
   if (!isAsAsked(payment, asked)) return { kind: 'unknown', alarm: 'amount_differs', answered: true }
   if (payment.status === 'paid') return { kind: 'paid', providerId: payment.providerId, card: payment.card }
-  if (payment.status === 'declined') return { kind: 'failed', code: payment.declineCode ?? 'unknown' }
+  const { declineCode, rawCode: raw } = payment
+  if (payment.status === 'declined') return { kind: 'failed', code: declineCode ?? 'unknown', raw }
   // Nobody ends a payment but one that waits for its customer.
   if (payment.status === 'canceled') return { kind: 'failed', code: 'authentication_required' }
   if (payment.status === 'awaiting' && payment.nextAction)

@@ -163,7 +163,8 @@ function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcom
     }
     if (answer.status === 200 && payment.status === 'paid') return { kind: 'done', payment }
     if (answer.status === 402 && payment.status === 'declined') {
-      return { kind: 'declined', code: payment.declineCode ?? 'unknown', ...replay }
+      const { rawCode: raw, declineCode } = payment
+      return { kind: 'declined', code: declineCode ?? 'unknown', ...(raw !== null && { raw }), ...replay }
     }
     return { kind: 'unknown' }
   }
@@ -172,7 +173,7 @@ function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcom
   switch (code) {
     case 'billing_key_invalid':
     case 'currency_not_supported':
-      return { kind: 'refused', code, ...replay }
+      return { kind: 'refused', code, raw: code, ...replay }
     case 'invalid_request':
     case 'validation_failed':
       return { kind: 'refused', code: 'provider_error', raw: code, ...replay }

@@ -174,7 +174,7 @@ async function adopt(
     // What is about to end is not dunned: its cancellation closes the invoice.
     const isEnding = subscription.status === 'canceling' || subscription.status === 'canceled'
     if (outcome.kind === 'failed' && (!isLast || isEnding))
-      await failInPassing(tx, paymentId, outcome.code, at)
+      await failInPassing(tx, paymentId, outcome.code, at, outcome.raw)
     else if (outcome.kind === 'paid' && cameLater) {
       await failInPassing(tx, paymentId, 'never_arrived', at)
       await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
@@ -243,8 +243,14 @@ async function openAttemptNumber(
 }
 
 /** A failure that another attempt followed. */
-async function failInPassing(tx: BillingTx, paymentId: string, code: string, at: Date): Promise<void> {
-  await markFailed(tx, at, paymentId, code)
+async function failInPassing(
+  tx: BillingTx,
+  paymentId: string,
+  code: string,
+  at: Date,
+  raw?: string | null,
+): Promise<void> {
+  await markFailed(tx, at, paymentId, code, raw)
   const { accountId, subscriptionId, invoiceId } = await noteFailedInvoice(tx, paymentId, at)
   await insertEvents(tx, at, [
     {

@@ -11,7 +11,7 @@ import type { BillingApp } from '../app.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { toJson } from '../money.ts'
 import { refuse } from '../refusals.ts'
-import { ownedBy, tenantOf } from '../tenancy.ts'
+import { isOperator, ownedBy, tenantOf } from '../tenancy.ts'
 import { listUpcoming } from './list-upcoming.ts'
 import { type Subscription, subscriptionStatuses } from './subscription.ts'
 import { findSubscription, listSubscriptions } from './subscription-rows.ts'
@@ -88,7 +88,9 @@ export function subscriptionRoutes(http: Http, app: BillingApp): void {
     async (request) => {
       const reader = reading(app, request)
       const subscription = await getOwned(reader, request.principal, request.params.subscription_id)
-      const { facts, next } = await readTimeline(reader.db, subscription, app.clock())
+      const { facts, next } = await readTimeline(reader.db, subscription, app.clock(), {
+        traces: isOperator(request.principal),
+      })
       const at = (instant: Date) => renderInstant(instant, subscription.timeZone)
       return envelope({
         subscription_id: subscription.subscriptionId,

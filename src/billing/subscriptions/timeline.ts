@@ -1,7 +1,8 @@
 import type { BillingDb } from '../app.ts'
 import { listAuditOf } from '../audit/audit-rows.ts'
-import { listEventsOf } from '../events/event-rows.ts'
+import { type BillingEvent, listEventsOf } from '../events/event-rows.ts'
 import { listDunning } from '../invoices/dunning-rows.ts'
+import { findTraces } from '../payments/payment-rows.ts'
 import { listUnsettled } from '../unsettled-rows.ts'
 import type { Subscription } from './subscription.ts'
 
@@ -20,8 +21,16 @@ export type Timeline = {
 
 const most = 1000
 
-/** Every fact that led a subscription here, oldest first, and what happens next and when. */
-export async function readTimeline(db: BillingDb, subscription: Subscription, now: Date): Promise<Timeline> {
+/**
+ * Every fact that led a subscription here, oldest first, and what happens next and when. `traces`: with what the provider
+ * calls each payment and its failure.
+ */
+export async function readTimeline(
+  db: BillingDb,
+  subscription: Subscription,
+  now: Date,
+  { traces = false }: { traces?: boolean } = {},
+): Promise<Timeline> {
   const { subscriptionId } = subscription
   const [events, asked, unpaid, unsettled] = await Promise.all([
     listEventsOf(db, subscriptionId, most),
@@ -29,14 +38,25 @@ export async function readTimeline(db: BillingDb, subscription: Subscription, no
     listUnpaid(db, subscriptionId),
     listDoubts(db, subscriptionId, now),
   ])
+  const known = traces ? await traced(db, events) : events
   const facts = [
     ...asked.map(({ at, actor, action }): Fact => ({ at, what: `asked.${action}`, by: actor, data: {} })),
-    ...events.map(({ occurredAt, type, data }): Fact => ({ at: occurredAt, what: type, by: null, data })),
+    ...known.map(({ occurredAt, type, data }): Fact => ({ at: occurredAt, what: type, by: null, data })),
   ]
   facts.sort((a, b) => a.at.getTime() - b.at.getTime())
   const next = [...nextOf(subscription), ...unpaid, ...unsettled]
   next.sort((a, b) => a.at.getTime() - b.at.getTime())
   return { facts, next }
+}
+
+/** The facts about payments, each with its payment's trace at the provider. */
+async function traced(db: BillingDb, events: readonly BillingEvent[]): Promise<BillingEvent[]> {
+  const ids = events.map(({ data }) => data['payment_id']).filter((id) => typeof id === 'string')
+  const found = await findTraces(db, [...new Set(ids)])
+  return events.map((event) => ({
+    ...event,
+    data: { ...event.data, ...found.get(String(event.data['payment_id'])) },
+  }))
 }
 
 /** What the subscription's own dates will bring. */

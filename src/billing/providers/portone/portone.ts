@@ -210,7 +210,7 @@ function chargeAnswer(answer: JsonAnswer): ChargeOutcome | 'look' {
   switch (type) {
     case 'BILLING_KEY_NOT_FOUND':
     case 'BILLING_KEY_ALREADY_DELETED':
-      return { kind: 'refused', code: 'billing_key_invalid' }
+      return { kind: 'refused', code: 'billing_key_invalid', raw: type }
     case 'INVALID_REQUEST':
     case 'CHANNEL_NOT_FOUND':
     case 'SUM_OF_PARTS_EXCEEDS_TOTAL_AMOUNT':
@@ -229,7 +229,8 @@ function chargeOnRecord(request: ChargeRequest, lookup: PaymentLookup): ChargeOu
   if (payment.status === 'paid') return { kind: 'done', payment }
   if (payment.status !== 'declined') return { kind: 'unknown' }
   const raw = payment.rawCode
-  if (raw !== null && refusedCurrencies.has(raw)) return { kind: 'refused', code: 'currency_not_supported' }
+  if (raw !== null && refusedCurrencies.has(raw))
+    return { kind: 'refused', code: 'currency_not_supported', raw }
   return { kind: 'declined', code: payment.declineCode ?? 'unknown', ...(raw !== null && { raw }) }
 }
 

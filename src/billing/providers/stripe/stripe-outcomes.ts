@@ -51,9 +51,8 @@ export function chargeFailure(request: ChargeRequest, failure: Failure, isLive: 
   if (failure.kind !== 'refused') return failure
   if (failure.type === 'card_error' && failure.status === 402) return cardFailure(request, failure, isLive)
   if (failure.type !== 'invalid_request_error') return { kind: 'unknown' }
-  const code = refusalOf(failure)
-  const raw = code === 'provider_error' && { raw: failure.code ?? failure.type }
-  return { kind: 'refused', code, ...raw, ...replayOf(failure.isReplayed) }
+  const raw = failure.code ?? failure.type
+  return { kind: 'refused', code: refusalOf(failure), raw, ...replayOf(failure.isReplayed) }
 }
 
 /** A decline leaves its intent behind, which names our attempt. */

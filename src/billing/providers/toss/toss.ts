@@ -221,7 +221,7 @@ function chargeOutcome(request: ChargeRequest, answer: JsonAnswer): ChargeOutcom
   const code = tossDecline(raw)
   if (code) return { kind: 'declined', code, raw }
   if (credentialCodes.has(raw)) return { kind: 'credentials_refused' }
-  if (tossBadBillingKeys.has(raw)) return { kind: 'refused', code: 'billing_key_invalid' }
+  if (tossBadBillingKeys.has(raw)) return { kind: 'refused', code: 'billing_key_invalid', raw }
   if (refusedRequests.has(raw)) return { kind: 'refused', code: 'provider_error', raw }
   // A known order, a key in use, a fault of the card company: each may hide an approval.
   return { kind: 'unknown' }
