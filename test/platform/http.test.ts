@@ -22,6 +22,17 @@ test('a request id is taken over if it is well formed, else made', async () => {
   expect(made.headers.get('x-request-id')).toMatch(/^req_/)
 })
 
+test('a route that takes no body takes an empty one, whatever type a client gives it', async () => {
+  const headers = { 'content-type': 'application/json' }
+  await world.ask('PUT', '/api/billing/accounts/acct_empty', { body: { timezone: 'Asia/Seoul' } })
+  const erased = await world.ask('DELETE', '/api/billing/accounts/acct_empty', { raw: '', headers })
+  expect([erased.status, erased.body.success]).toEqual([200, true])
+  const broken = await world.ask('DELETE', '/api/billing/accounts/acct_empty', { raw: '{', headers })
+  expect([broken.status, broken.body.error.code]).toEqual([400, 'invalid_json'])
+  const missing = await world.ask('DELETE', '/api/batch/keywords', { raw: '', headers })
+  expect([missing.status, missing.body.error.code]).toEqual([400, 'invalid_json'])
+})
+
 test.each([
   ['unknown field', { body: { workspace_id: 'w', keywords: ['a'], more: 1 } }, 400, 'validation_failed'],
   [

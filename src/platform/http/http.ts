@@ -127,6 +127,8 @@ export function buildHttp(options: HttpOptions): Http {
     /^application\/json(?:\s*;\s*charset="?utf-8"?)?\s*$/i,
     { parseAs: 'string' },
     (request: FastifyRequest, body: string, done) => {
+      // Many clients name this type also where they send nothing; who asks for no body misses none.
+      if (body === '' && request.routeOptions.schema?.body === undefined) return done(null)
       if (!hasLargeBody(request)) return finish(body, done)
       fairness.admitLarge(request).then(() => finish(body, done), done)
     },
