@@ -1,6 +1,6 @@
 import type { BillingApp } from './app.ts'
 import { liftCredentialStop } from './charging-stop.ts'
-import { listProvidersInUse } from './payments/payment-method-rows.ts'
+import { countByProvider } from './payments/payment-method-rows.ts'
 import type { Provider, ProviderCheck } from './providers/port.ts'
 
 export type CheckedProvider = {
@@ -8,6 +8,8 @@ export type CheckedProvider = {
   readonly isForNew: boolean
   readonly lines: readonly ProviderCheck[]
   readonly ok: boolean
+  /** Subscriptions that have not ended and whose payment method it holds. */
+  readonly liveSubscriptions: number
   /** Charging through it had been stopped because it refused our credentials, and goes on now. */
   readonly resumed: boolean
 }
@@ -18,7 +20,8 @@ export type CheckedProvider = {
  */
 export async function checkProviders(app: BillingApp): Promise<CheckedProvider[]> {
   const checked: CheckedProvider[] = []
-  for (const provider of await listNeeded(app)) {
+  const live = await countByProvider(app.db)
+  for (const provider of listNeeded(app, live)) {
     const lines = [...(await provider.check(app.clock()))]
     if (isKnown(app, provider) && !lines.some(({ subject }) => subject === 'webhook_secret'))
       lines.push(secretLine(app, provider.name))
@@ -28,14 +31,15 @@ export async function checkProviders(app: BillingApp): Promise<CheckedProvider[]
       isForNew: provider === app.providers.forNew,
       lines,
       ok,
+      liveSubscriptions: live.get(provider.name) ?? 0,
       resumed: ok && (await liftCredentialStop(app, provider.name)),
     })
   }
   return checked
 }
 
-async function listNeeded({ db, providers }: BillingApp): Promise<Provider[]> {
-  const names = new Set([...providers.all.map(({ name }) => name), ...(await listProvidersInUse(db))])
+function listNeeded({ providers }: BillingApp, live: ReadonlyMap<string, number>): Provider[] {
+  const names = new Set([...providers.all.map(({ name }) => name), ...live.keys()])
   return [...names].map((name) => providers.named(name))
 }
 

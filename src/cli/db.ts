@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import { stopCharging } from '../billing/charging-stop.ts'
-import { findChargingStop } from '../billing/charging-stop-rows.ts'
+import { everyProvider, findChargingStop } from '../billing/charging-stop-rows.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
 import { resumeCharging } from '../billing/lifecycle/resume-charging.ts'
 import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
@@ -153,7 +153,10 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
       print(
         `ALARMS        ${alarming.map(([kind, count]) => `${kind} ${count}`).join(', ')}; see \`rankledger db alarms\``,
       )
-    if (stop) print(`CHARGING IS STOPPED (${stop.cause}); look why, then \`rankledger db resume-charging\`.`)
+    if (stop)
+      print(
+        `CHARGING${stop.provider === everyProvider ? '' : ` THROUGH ${stop.provider}`} IS STOPPED (${stop.cause}); look why, then \`rankledger db resume-charging\`.`,
+      )
   }
   return 0
 }
@@ -234,11 +237,12 @@ async function unknown(app: Foundation, asJson: boolean): Promise<number> {
   else if (found.length === 0) print('Every charge and refund has a clear answer.')
   else {
     printTable(
-      ['ID', 'INVOICE', 'AMOUNT', 'REFERENCE', 'SINCE', 'LOOKUPS', 'NEXT LOOKUP'],
+      ['ID', 'INVOICE', 'AMOUNT', 'AT', 'REFERENCE', 'SINCE', 'LOOKUPS', 'NEXT LOOKUP'],
       found.map((one) => [
         one.id,
         one.invoice_id,
         `${one.amount} ${one.currency}`,
+        one.provider,
         one.reference,
         one.created_at,
         String(one.lookups),
@@ -325,7 +329,9 @@ async function resume(app: App, asJson: boolean): Promise<number> {
   return 0
 }
 
-async function stopOf(app: Foundation): Promise<{ cause: string; at: string } | null> {
+async function stopOf(app: Foundation): Promise<{ provider: string; cause: string; at: string } | null> {
   const stop = await findChargingStop(app.billing.db)
-  return stop ? { cause: stop.cause, at: renderInstant(stop.stoppedAt, app.config.timeZone) } : null
+  return stop
+    ? { provider: stop.provider, cause: stop.cause, at: renderInstant(stop.stoppedAt, app.config.timeZone) }
+    : null
 }

@@ -6,7 +6,8 @@ export const provider: Command = {
   usage: `rankledger provider check [--json]
 
 Asks every provider whose keys are set harmless questions and reports line by line: credentials, clock, listing, webhook
-secret. A provider that still holds payment methods in use and has no keys is reported too. Exits 0 if all lines are fine. A provider
+secret. A provider that still holds payment methods in use and has no keys is reported too. Of each it says how many live
+subscriptions it holds the payment method of: while there is one, its keys are needed. Exits 0 if all lines are fine. A provider
 that passes is charged through again, should it have refused our credentials before.`,
 
   async run(args) {
@@ -22,13 +23,21 @@ that passes is charged through again, should it have refused our credentials bef
   },
 }
 
-function jsonOf({ provider, isForNew, lines, ok, resumed }: CheckedProvider) {
-  return { provider, for_new_cards: isForNew, ok, checks: lines, charging_resumed: resumed }
+function jsonOf({ provider, isForNew, lines, ok, liveSubscriptions, resumed }: CheckedProvider) {
+  return {
+    provider,
+    for_new_cards: isForNew,
+    ok,
+    checks: lines,
+    live_subscriptions: liveSubscriptions,
+    charging_resumed: resumed,
+  }
 }
 
-function report({ provider, isForNew, lines, resumed }: CheckedProvider): void {
+function report({ provider, isForNew, lines, liveSubscriptions, resumed }: CheckedProvider): void {
   print(isForNew ? `${provider} (new payment methods)` : provider)
   for (const { subject, ok, message } of lines)
     print(`  ${(ok ? 'ok' : 'fault').padEnd(7)}${subject.padEnd(16)}${message}`)
+  print(`  It holds the payment methods of ${liveSubscriptions} live subscriptions.`)
   if (resumed) print('  Charging through it goes on.')
 }

@@ -1,7 +1,7 @@
 import type { App } from '../app.ts'
 import { formatMoney, type Money, toJson } from '../billing/money.ts'
 import { type Adoption, adoptPayments, ChargingGoesOn } from '../billing/reconciliation/adopt-payments.ts'
-import type { Difference } from '../billing/reconciliation/compare.ts'
+import type { Difference, PlacedDifference } from '../billing/reconciliation/compare.ts'
 import { findPlace } from '../billing/reconciliation/our-payment-rows.ts'
 import {
   BookUnreadable,
@@ -94,7 +94,8 @@ function jsonOf({ compared, repaired, differences }: Reconciliation) {
   return { compared, repaired: repaired.map(viewOf), differences: differences.map(viewOf) }
 }
 
-function viewOf({ kind, reference, paymentId, accountId, ours, theirs, reason, providerId }: Difference) {
+function viewOf(difference: PlacedDifference) {
+  const { kind, reference, provider, providerId, paymentId, accountId, ours, theirs, reason } = difference
   const side = (one: Difference['ours']) =>
     one && { status: one.status, ...toJson(one.amount), amount_refunded: toJson(one.refunded).amount }
   return {
@@ -102,10 +103,11 @@ function viewOf({ kind, reference, paymentId, accountId, ours, theirs, reason, p
     reference,
     payment_id: paymentId,
     account_id: accountId,
+    provider_name: provider,
+    provider_id: providerId,
     ours: side(ours),
     provider: side(theirs),
     ...(reason !== undefined && { reason }),
-    ...(providerId !== undefined && { provider_id: providerId }),
   }
 }
 
@@ -115,16 +117,24 @@ function report({ compared, repaired, differences }: Reconciliation): void {
     ...repaired.map((one) => ['repaired', ...cellsOf(one)]),
     ...differences.map((one) => ['differs', ...cellsOf(one)]),
   ]
-  if (rows.length > 0) printTable(['', 'WHAT', 'REFERENCE', 'PAYMENT', 'ACCOUNT', 'OURS', 'PROVIDER'], rows)
+  if (rows.length > 0)
+    printTable(['', 'WHAT', 'REFERENCE', 'PAYMENT', 'ACCOUNT', 'AT', 'ID THERE', 'OURS', 'PROVIDER'], rows)
 }
 
-function cellsOf(difference: Difference): string[] {
-  const { kind, reference, paymentId, accountId, ours, theirs, reason, providerId } = difference
+function cellsOf(difference: PlacedDifference): string[] {
+  const { kind, reference, provider, providerId, paymentId, accountId, ours, theirs, reason } = difference
   const side = (one: Difference['ours']) =>
     one ? `${one.status} ${netOf(one.amount, one.refunded)}` : 'none'
-  const what = reason === undefined ? kind : `${kind} (${reason})`
-  const named = providerId === undefined ? reference : `${reference} (${providerId})`
-  return [what, named, paymentId ?? '-', accountId ?? '-', side(ours), side(theirs)]
+  return [
+    reason === undefined ? kind : `${kind} (${reason})`,
+    reference,
+    paymentId ?? '-',
+    accountId ?? '-',
+    provider,
+    providerId ?? '-',
+    side(ours),
+    side(theirs),
+  ]
 }
 
 function netOf(amount: Money, refunded: Money): string {

@@ -56,6 +56,8 @@ async function list(app: Foundation, asJson: boolean): Promise<number> {
         account_id: one.accountId,
         subscription_id: one.subscriptionId,
         invoice_id: one.invoiceId,
+        provider: one.provider,
+        provider_id: one.providerId,
         ...toJson(one.left),
         reason: one.reason,
         since: since(one.since),
@@ -68,8 +70,16 @@ async function list(app: Foundation, asJson: boolean): Promise<number> {
     return 0
   }
   printTable(
-    ['PAYMENT', 'ACCOUNT', 'LEFT', 'REASON', 'SINCE'],
-    found.map((one) => [one.paymentId, one.accountId, formatMoney(one.left), one.reason, since(one.since)]),
+    ['PAYMENT', 'ACCOUNT', 'AT', 'ID THERE', 'LEFT', 'REASON', 'SINCE'],
+    found.map((one) => [
+      one.paymentId,
+      one.accountId,
+      one.provider,
+      one.providerId ?? '-',
+      formatMoney(one.left),
+      one.reason,
+      since(one.since),
+    ]),
   )
   return 0
 }

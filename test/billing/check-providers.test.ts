@@ -25,7 +25,9 @@ test('a provider that is set up right passes, and a stop for refused credentials
   expect(code).toBe(0)
   expect(JSON.parse(output)).toMatchObject({
     ok: true,
-    providers: [{ provider: 'sandbox', for_new_cards: true, ok: true, charging_resumed: true }],
+    providers: [
+      { provider: 'sandbox', for_new_cards: true, ok: true, live_subscriptions: 0, charging_resumed: true },
+    ],
   })
   const subjects = JSON.parse(output).providers[0].checks.map((line: { subject: string }) => line.subject)
   expect(subjects.sort()).toEqual(['clock', 'credentials', 'listing', 'webhook_secret'])
@@ -53,7 +55,7 @@ test('one that cannot be reached or is set up badly fails line by line, and a st
   expect((await check(['check'])).code).toBe(0)
 })
 
-test('a provider that holds cards in use and has no keys is reported', async () => {
+test('a provider that holds cards in use and has no keys is reported, with how many it holds', async () => {
   await world.post('/api/billing/subscribe', {
     account_id: 'acct_1',
     plan_id: 'starter-monthly',
@@ -63,6 +65,7 @@ test('a provider that holds cards in use and has no keys is reported', async () 
   const { code, output } = await check(['check'])
   expect(code).toBe(1)
   expect(output).toMatch(/elsewhere\n {2}fault {2}credentials/)
+  expect(output).toMatch(/elsewhere\n.*\n {2}It holds the payment methods of 1 live subscriptions/)
 })
 
 test('a moved sandbox clock is no fault of Stripe, and the stop ends all the same', async () => {

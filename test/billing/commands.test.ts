@@ -202,8 +202,17 @@ describe('the commands themselves', () => {
     const strife = await run(reconcile, args)
     expect(strife.code).toBe(1)
     expect(JSON.parse(strife.output).differences).toMatchObject([
-      { kind: 'unknown_here', reference: 'pay_stranger', provider: { amount: 5 } },
+      { kind: 'unknown_here', reference: 'pay_stranger', provider_name: 'sandbox', provider: { amount: 5 } },
     ])
+    const [{ provider_id }] = JSON.parse(strife.output).differences
+    expect(provider_id).toMatch(/./)
+    const told = (
+      await run(
+        reconcile,
+        args.filter((one) => one !== '--json'),
+      )
+    ).output
+    expect(told).toMatch(new RegExp(`differs .* sandbox +${provider_id}`))
   })
 
   test('a ledger that adds up exits with 0, one that does not with 1 and the list', async () => {

@@ -333,7 +333,9 @@ describe('the provider’s book against ours', () => {
   test('a book that cannot be read is no book that agrees', async () => {
     await world.subscribe('acct')
     world.script.provider.listPayments = async () => ({ kind: 'unknown' })
-    await expect(reconcile()).rejects.toThrow(BookUnreadable)
+    await expect(reconcile()).rejects.toThrow(
+      new BookUnreadable('The book of scripted cannot be read just now.'),
+    )
   })
 
   test('one payment that cannot be recorded is told as such, and the others are compared all the same', async () => {

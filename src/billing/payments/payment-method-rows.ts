@@ -260,12 +260,13 @@ export async function wakePendingMethods(tx: BillingTx, subscriptionIds: readonl
   )
 }
 
-/** The providers that hold the payment method of a subscription that has not ended. */
-export async function listProvidersInUse(db: BillingDb): Promise<string[]> {
-  const { rows } = await sql<{ provider: string }>`
-    select distinct m.provider from billing.subscription s join billing.payment_method m on m.id = s.payment_method_id
-    where s.status <> 'canceled' order by 1`.execute(db)
-  return rows.map(({ provider }) => provider)
+/** The providers that hold payment methods of subscriptions that have not ended, and of how many. */
+export async function countByProvider(db: BillingDb): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await sql<{ provider: string; count: number }>`
+    select m.provider, count(*)::int as count
+    from billing.subscription s join billing.payment_method m on m.id = s.payment_method_id
+    where s.status <> 'canceled' group by 1 order by 1`.execute(db)
+  return new Map(rows.map(({ provider, count }) => [provider, count]))
 }
 
 function placeOf(methodId: string): string {

@@ -18,10 +18,15 @@ export type OurPayment = {
   } | null
 }
 
+/** A difference, and in whose book it stands. */
+export type PlacedDifference = Difference & { readonly provider: string }
+
 /** Where two books tell different stories about a payment. */
 export type Difference = {
   readonly kind: DifferenceKind
   readonly reference: string
+  /** The provider's own id of it, where it is known. */
+  readonly providerId: string | null
   /** Null: none of ours. */
   readonly paymentId: string | null
   readonly accountId: string | null
@@ -29,8 +34,6 @@ export type Difference = {
   readonly theirs: { readonly status: string; readonly amount: Money; readonly refunded: Money } | null
   /** What went wrong here, of one that could not be compared or recorded. */
   readonly reason?: string
-  /** By which the provider knows the second payment of a reference. */
-  readonly providerId?: string
 }
 
 export type DifferenceKind =
@@ -69,6 +72,7 @@ export function tellDifference(
   return {
     kind,
     reference: ours?.reference ?? theirs?.reference ?? '',
+    providerId: theirs?.providerId ?? ours?.providerId ?? null,
     paymentId: ours?.paymentId ?? null,
     accountId: ours?.accountId ?? null,
     ours: ours

@@ -12,6 +12,7 @@ import {
   holdsMoney,
   isAnother,
   type OurPayment,
+  type PlacedDifference,
   tellDifference,
 } from './compare.ts'
 import { duplicateOf, followDuplicate, noteDuplicate } from './duplicate-payment.ts'
@@ -27,8 +28,8 @@ import {
 export type Reconciliation = {
   /** Payments that either side knows in this time, and older ones to which something happened in it. */
   readonly compared: number
-  readonly repaired: readonly Difference[]
-  readonly differences: readonly Difference[]
+  readonly repaired: readonly PlacedDifference[]
+  readonly differences: readonly PlacedDifference[]
 }
 
 export type ReconcileOptions = {
@@ -67,12 +68,17 @@ export async function reconcilePayments(
   return { compared, repaired, differences: [...found.differences, ...(await unmatchedOf(app))] }
 }
 
-type Compared = { reference: string; ours: OurPayment | undefined; theirs: ProviderPayment | undefined }
+type Compared = {
+  provider: string
+  reference: string
+  ours: OurPayment | undefined
+  theirs: ProviderPayment | undefined
+}
 
 type Found = {
   compared: number
-  readonly repaired: Difference[]
-  readonly differences: Difference[]
+  readonly repaired: PlacedDifference[]
+  readonly differences: PlacedDifference[]
   /** Second payments of a reference, by provider and its id. */
   readonly duplicates: Set<string>
 }
@@ -114,8 +120,8 @@ async function reconcileProvider(
     const difference = differenceOf(ours, payment)
     if (!difference) return
     const left = await repair(app, provider, difference)
-    if (left) differences.push(left)
-    else repaired.push(difference)
+    if (left) differences.push({ ...left, provider: name })
+    else repaired.push({ ...difference, provider: name })
   }
   const compareListed = async (ours: OurPayment | undefined, payment: ProviderPayment) => {
     if (!isAnother(ours, payment)) await compareOurs(ours, payment)
@@ -125,7 +131,7 @@ async function reconcileProvider(
     if (!isAnother(now, payment)) return
     found.duplicates.add(idOf(name, payment.providerId))
     await noteDuplicate(app, name, now, payment)
-    differences.push(duplicateOf(now, payment.providerId, payment))
+    differences.push({ ...duplicateOf(now, payment.providerId, payment), provider: name })
   }
   const compare = async (listed: readonly ProviderPayment[]) => {
     const theirs = listed.filter((payment) => !listedBefore.has(nameOf(payment)))
@@ -137,19 +143,18 @@ async function reconcileProvider(
     for (const payment of theirs) {
       listedBefore.add(nameOf(payment))
       const known = ours.get(payment.reference)
-      await isolate(app, differences, { reference: payment.reference, ours: known, theirs: payment }, () =>
-        compareListed(known, payment),
-      )
+      const compared = { provider: name, reference: payment.reference, ours: known, theirs: payment }
+      await isolate(app, differences, compared, () => compareListed(known, payment))
     }
     if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
   }
   const lookUp = async (reference: string) => {
     const ours = await readOurs(reference)
-    await isolate(app, differences, { reference, ours, theirs: undefined }, async () => {
+    await isolate(app, differences, { provider: name, reference, ours, theirs: undefined }, async () => {
       const lookup = await provider.findPayment(reference, ours?.providerId)
       if (lookup.kind === 'found') return compareOurs(ours, lookup.payment)
       const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
-      if (difference) differences.push(difference)
+      if (difference) differences.push({ ...difference, provider: name })
     })
     seen.add(reference)
     onProgress(found.compared + seen.size, reference)
@@ -178,8 +183,8 @@ function idOf(provider: string, providerId: string): string {
 /** What goes wrong with one payment is told of that one. A database that is away concerns all of them. */
 async function isolate(
   app: BillingApp,
-  differences: Difference[],
-  { reference, ours, theirs }: Compared,
+  differences: PlacedDifference[],
+  { provider, reference, ours, theirs }: Compared,
   work: () => Promise<void>,
 ): Promise<void> {
   try {
@@ -187,7 +192,12 @@ async function isolate(
   } catch (error) {
     if (concernsAll(error)) throw error
     app.onReconcileFault?.(error, reference)
-    differences.push({ ...tellDifference('failed', ours, theirs), reference, reason: reasonOf(error) })
+    differences.push({
+      ...tellDifference('failed', ours, theirs),
+      provider,
+      reference,
+      reason: reasonOf(error),
+    })
   }
 }
 
@@ -199,9 +209,9 @@ async function followDuplicates(app: BillingApp, found: Found): Promise<void> {
     const { provider, providerId, reference } = known
     if (found.duplicates.has(idOf(provider, providerId))) continue
     const ours = (await findOurs(app.db, provider, [reference])).get(reference)
-    await isolate(app, found.differences, { reference, ours, theirs: undefined }, async () => {
+    await isolate(app, found.differences, { provider, reference, ours, theirs: undefined }, async () => {
       const left = await followDuplicate(app, known, ours)
-      if (left) found.differences.push(left)
+      if (left) found.differences.push({ ...left, provider })
       found.compared++
     })
   }
@@ -299,11 +309,13 @@ async function repair(
 const mostUnmatched = 10_000
 
 /** Of whatever time: both books may agree on it, and yet it belongs to somebody else. */
-async function unmatchedOf(app: BillingApp): Promise<Difference[]> {
+async function unmatchedOf(app: BillingApp): Promise<PlacedDifference[]> {
   return (await listUnmatched(app.db, mostUnmatched)).map((one) => ({
     kind: 'unmatched',
     paymentId: one.paymentId,
     reference: one.reference,
+    provider: one.provider,
+    providerId: one.providerId,
     accountId: one.accountId,
     ours: { status: one.reason, amount: one.captured, refunded: one.refunded },
     theirs: { status: 'paid', amount: one.captured, refunded: one.refunded },

@@ -10,6 +10,9 @@ export type Unmatched = {
   readonly paymentId: string
   /** By which the provider knows it. */
   readonly reference: string
+  readonly provider: string
+  /** The provider's own id of it. */
+  readonly providerId: string | null
   readonly accountId: string
   readonly subscriptionId: string
   readonly invoiceId: string
@@ -131,7 +134,8 @@ export async function eraseSettlementNotes(tx: BillingTx, accountId: string): Pr
 
 function selectUnmatched(where: ReturnType<typeof sql>) {
   return sql<UnmatchedRow>`
-    select p.id, p.provider_reference, p.account_id, p.subscription_id, p.invoice_id, p.currency, p.captured, p.refunded,
+    select p.id, p.provider_reference, p.provider, p.provider_id, p.account_id, p.subscription_id, p.invoice_id, p.currency,
+      p.captured, p.refunded,
       p.captured - p.refunded - p.settled_by_hand - p.dispute_lost as "left", p.settled_at as since,
       case
         when p.captured < p.refunded + p.settled_by_hand + p.dispute_lost then 'given_back_twice'
@@ -147,6 +151,8 @@ function selectUnmatched(where: ReturnType<typeof sql>) {
 type UnmatchedRow = {
   id: string
   provider_reference: string
+  provider: string
+  provider_id: string | null
   account_id: string
   subscription_id: string
   invoice_id: string
@@ -163,6 +169,8 @@ function toUnmatched(row: UnmatchedRow): Unmatched {
   return {
     paymentId: row.id,
     reference: row.provider_reference,
+    provider: row.provider,
+    providerId: row.provider_id,
     accountId: row.account_id,
     subscriptionId: row.subscription_id,
     invoiceId: row.invoice_id,

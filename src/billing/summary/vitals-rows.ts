@@ -51,7 +51,10 @@ export type UnknownMovement = {
   readonly account_id: string
   readonly amount: bigint
   readonly currency: string
+  readonly provider: string
   readonly reference: string
+  /** The provider's own id of the payment. */
+  readonly provider_id: string | null
   readonly created_at: Date
   readonly lookups: number
   /** Real time. */
@@ -62,14 +65,15 @@ export type UnknownMovement = {
 export async function listUnknown(db: BillingDb, limit: number): Promise<UnknownMovement[]> {
   const found = await sql<UnknownMovement>`
     select * from (
-      select id, 'payment' as kind, invoice_id, account_id, amount, currency, provider_reference as reference,
-        created_at, lookup_count as lookups, next_lookup_at
+      select id, 'payment' as kind, invoice_id, account_id, amount, currency, provider, provider_reference as reference,
+        provider_id, created_at, lookup_count as lookups, next_lookup_at
       from billing.payment
       where ${inDoubt}
       union all
-      select id, 'refund', invoice_id, account_id, amount, currency, coalesce(provider_reference, ''),
-        created_at, lookup_count, next_lookup_at
-      from billing.refund where status = 'pending' and step = 'unknown') open
+      select r.id, 'refund', r.invoice_id, r.account_id, r.amount, r.currency, p.provider, coalesce(r.provider_reference, ''),
+        p.provider_id, r.created_at, r.lookup_count, r.next_lookup_at
+      from billing.refund r join billing.payment p on p.id = r.payment_id
+      where r.status = 'pending' and r.step = 'unknown') open
     order by created_at, id limit ${limit}`.execute(db)
   return found.rows
 }
