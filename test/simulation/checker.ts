@@ -17,6 +17,7 @@ import {
   otherAmountsWait,
   refusalsProveSomething,
 } from './judge-doubts.ts'
+import { heldWasMissed, overtakenIsNotSent } from './judge-missed.ts'
 import {
   disputesAreFollowed,
   ledgerBalances,
@@ -63,6 +64,8 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'what was rightful is not refused': refusalsAreRightful,
   'what failed was declined by somebody': failuresHaveCauses,
   'what was missed is collected by operators alone': heldStaysHeld,
+  'what is held was missed': heldWasMissed,
+  'what a newer period has overtaken is not sent': overtakenIsNotSent,
   'no more goes back than was taken': refundsStayWithin,
   'what was acknowledged is there': acknowledgedIsThere,
   'every doubt ends': doubtsEnd,

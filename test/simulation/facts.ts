@@ -1,5 +1,5 @@
 import type { DeliveryEntry, Entry, RequestEntry, RestoreEntry } from './history.ts'
-import type { AskedCharge, BookCharge, ProviderCall, ToldNo } from './model-provider.ts'
+import type { AskedCharge, BookCharge, ProviderCall, ToldNo, TurnedAway } from './model-provider.ts'
 import { type Key, openSealed } from './open-sealed.ts'
 
 /** All that a verdict may rest on: what was said, the provider's own book, the database, and every byte that came out. */
@@ -11,6 +11,8 @@ export type Evidence = {
   /** Every call of the provider in order, and every "no" to a charge; absent where nobody takes them down. */
   readonly calls?: readonly ProviderCall[]
   readonly told?: readonly ToldNo[]
+  /** When the provider could not be asked for money. */
+  readonly turnedAway?: readonly TurnedAway[]
   readonly query: <R extends object>(text: string) => Promise<R[]>
   /** Logs and whatever else left a process. */
   readonly outputs: readonly string[]
@@ -91,6 +93,7 @@ export type Payment = {
   dispute_status: string | null
   dispute_lost: bigint
   created_at: Date
+  sent_at: Date | null
   settled_at: Date | null
 }
 type Refund = {

@@ -114,6 +114,9 @@ export type AskedCharge = { readonly key: string; readonly at: number; readonly 
 /** A call that reached the provider, in order. */
 export type ProviderCall = { readonly call: 'charge' | 'lookup'; readonly key: string; readonly at: number }
 
+/** A charge that could not be asked for; without a key, none could. */
+export type TurnedAway = { readonly key: string | null; readonly at: number }
+
 /** A "no" to a charge. `first`: nothing had been asked under its key before. */
 export type ToldNo = {
   readonly key: string
@@ -225,11 +228,16 @@ export function openModelProvider(setting: {
   }
   const calls: ProviderCall[] = []
   const told: ToldNo[] = []
+  const turnedAway: TurnedAway[] = []
   // Some providers say that an answer is their first one given once more, others do not.
   const isMarked = random.chance(0.5)
   const marksReplays = profile.marksReplays ?? isMarked
   const credentials = { refused: false }
   const refusedCredentials = { kind: 'credentials_refused' } as const
+  const refusesUs = () => {
+    if (credentials.refused) turnedAway.push({ key: null, at: now() })
+    return credentials.refused
+  }
   const spentAuthKeys = new Set<string>()
   let underWay: (() => void)[] = []
   // A database that went back to a copy knows nothing of what was asked before.
@@ -304,7 +312,7 @@ export function openModelProvider(setting: {
 
   async function charge(request: ChargeRequest): Promise<ChargeOutcome> {
     await boundaries.at('before call')
-    if (credentials.refused) return refusedCredentials
+    if (refusesUs()) return refusedCredentials
     const { key } = request
     const first = !asked.slice(askedBefore).some((one) => one.key === key)
     const rate = setting.rates().charge
@@ -317,7 +325,7 @@ export function openModelProvider(setting: {
     if (fault !== 'not_sent') {
       asked.push({ key, at: now(), step: setting.step() })
       calls.push({ call: 'charge', key, at: now() })
-    }
+    } else turnedAway.push({ key, at: now() })
     const outcome = await answerCharge(request, fault === 'no_to_resend' && first ? undefined : fault)
     if (outcome.kind === 'declined' || outcome.kind === 'refused') {
       const replayed = known && marksReplays && fault !== 'no_to_resend'
@@ -374,11 +382,14 @@ export function openModelProvider(setting: {
 
   async function findPayment(reference: string, providerId?: string | null): Promise<PaymentLookup> {
     await boundaries.at('before call')
-    if (credentials.refused) return refusedCredentials
+    if (refusesUs()) return refusedCredentials
     calls.push({ call: 'lookup', key: reference, at: now() })
     const fault = draw('lookup', setting.rates().lookup, lookupFaults)
     await boundaries.at('after call')
-    if (fault === 'lookup_error') return { kind: 'unknown' }
+    if (fault === 'lookup_error') {
+      turnedAway.push({ key: reference, at: now() })
+      return { kind: 'unknown' }
+    }
     const found = book.findLast((one) => one.reference === reference)
     // What is asked for by the provider's own id is found at once.
     const lags = profile.lagging || fault === 'lookup_lag'
@@ -389,7 +400,7 @@ export function openModelProvider(setting: {
   /** Ends what waits for its customer, unless they were faster. */
   async function cancelPayment(reference: string): Promise<CancelOutcome> {
     await boundaries.at('before call')
-    if (credentials.refused) return refusedCredentials
+    if (refusesUs()) return refusedCredentials
     const fault = draw('cancel', setting.rates().lookup, cancelFaults)
     const found = book.findLast((one) => one.reference === reference)
     if (!found || fault === 'cancel_unknown') return { kind: 'unknown' }
@@ -436,7 +447,7 @@ export function openModelProvider(setting: {
 
   async function refund(request: RefundRequest): Promise<RefundOutcome> {
     await boundaries.at('before call')
-    if (credentials.refused) return refusedCredentials
+    if (refusesUs()) return refusedCredentials
     const fault = draw<RefundFault>('refund', setting.rates().refund, drawnRefundFaults)
     const outcome = await answerRefund(request, fault)
     await boundaries.at('after call')
@@ -489,7 +500,7 @@ export function openModelProvider(setting: {
     refund: counted(refund),
     exchange: counted(async (authKey: string) => {
       await boundaries.at('before call')
-      if (credentials.refused) return refusedCredentials
+      if (refusesUs()) return refusedCredentials
       const fault = draw('exchange', setting.rates().lookup, cardFaults)
       if (fault === 'card_not_sent') return { kind: 'not_sent' }
       if (spentAuthKeys.has(authKey) || !authKey.startsWith('ak_')) return { kind: 'refused' }
@@ -503,7 +514,7 @@ export function openModelProvider(setting: {
     customerOf: () => null,
     describe: counted(async (billingKey: string) => {
       await boundaries.at('before call')
-      if (credentials.refused) return refusedCredentials
+      if (refusesUs()) return refusedCredentials
       const fault = draw('describe', setting.rates().lookup, cardFaults)
       await boundaries.at('after call')
       if (fault) return { kind: fault === 'card_not_sent' ? 'not_sent' : 'unknown' }
@@ -529,6 +540,7 @@ export function openModelProvider(setting: {
     asked,
     calls,
     told,
+    turnedAway,
     /** Our own key is revoked, or valid again. */
     refuseCredentials(refused: boolean): void {
       credentials.refused = refused

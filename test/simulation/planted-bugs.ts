@@ -147,6 +147,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'held: newest - k > catchUpPeriods }',
   },
   {
+    name: 'a renewal that newer periods have overtaken is sent all the same',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'if (overtaken) return lookThenHold(',
+    to: 'if (overtaken && attempt.awaitedUntil) return lookThenHold(',
+    story: 'test/billing/missed-while-away.test.ts',
+  },
+  {
+    name: 'a renewal is held though the provider was not asked about it',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: "const lookup = await findPayment(attempt.reference)\n  if (lookup.kind === 'found'",
+    to: "const lookup = { ...(await findPayment(attempt.reference)), kind: 'none' } as PaymentLookup\n  if (lookup.kind === 'found'",
+    story: 'test/billing/missed-while-away.test.ts',
+  },
+  {
     name: 'missed periods share an invoice number',
     file: 'src/billing/subscriptions/period-rows.ts',
     from: 'c.used + row_number() over (partition by g.account_id order by g.k),',

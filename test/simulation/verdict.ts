@@ -17,6 +17,7 @@ export async function judge(
     asked: world.model.asked,
     calls: world.model.calls,
     told: world.model.told,
+    turnedAway: world.model.turnedAway,
     refused: world.model.refused(),
     query: async <R extends object>(text: string) => (await world.observer.query<R>(text)).rows,
     outputs: [log],

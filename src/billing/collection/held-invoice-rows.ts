@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
 import { type Invoice, renderNumber } from '../invoices/invoice.ts'
 import { isInDoubt } from '../payments/payment-rows.ts'
@@ -68,4 +69,52 @@ export async function lockHeld(tx: BillingTx, invoiceId: string): Promise<Locked
     .executeTakeFirst()
   const { accountId, subscriptionId, methodId } = subscription
   return held && { accountId, subscriptionId, methodId, inDoubt: held.in_doubt }
+}
+
+/** A renewal's attempt of which nothing has left us. */
+export type UnsentRenewal = {
+  readonly k: number
+  /** Until then a database since lost may have sent it; null: nobody has. */
+  readonly forgottenUntil: Date | null
+}
+
+/** Undefined while the calendar stands still: a restored database may not know yet who has left. */
+export async function findUnsentRenewal(
+  db: BillingDb,
+  paymentId: string,
+): Promise<UnsentRenewal | undefined> {
+  const found = await sql<UnsentRenewal>`
+    select d.k, case when i.issued_at <= n.lookup_first_before then n.lookup_first_before end as "forgottenUntil"
+    from billing.payment p
+    join billing.invoice i on i.id = p.invoice_id
+    join billing.period d on d.invoice_id = i.id
+    join billing.subscription s on s.id = p.subscription_id
+    cross join billing.installation n
+    where p.id = ${paymentId} and p.status in ('sending', 'unknown') and p.sent_at is null and p.attempt = 1
+      and i.status = 'open' and i.hold is null and i.first_failed_at is null
+      and (d.k > 0 or s.trial_ends_at is not null)
+      and not exists (select from billing.charging_stop where holds_due)`.execute(db)
+  return found.rows[0]
+}
+
+/**
+ * Holds an invoice whose first attempt never left us, as if that had never been opened: the next one has its number and
+ * its key. False: it may have been sent meanwhile.
+ */
+export async function holdUnsent(tx: BillingTx, paymentId: string): Promise<boolean> {
+  const gone = await tx
+    .deleteFrom('billing.payment')
+    .where('id', '=', paymentId)
+    .where('status', 'in', ['sending', 'unknown'])
+    .where('sent_at', 'is', null)
+    .where('attempt', '=', 1)
+    .returning('invoice_id')
+    .executeTakeFirst()
+  if (!gone) return false
+  await tx
+    .updateTable('billing.invoice')
+    .set({ hold: 'missed', attempt_count: 0 })
+    .where('id', '=', gone.invoice_id)
+    .execute()
+  return true
 }

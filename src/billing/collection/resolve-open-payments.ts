@@ -21,6 +21,8 @@ import type { PaymentLookup } from '../providers/port.ts'
 import { keepBusy } from '../sweeps/keep-busy.ts'
 import { workIsolated } from '../sweeps/sweep-failures.ts'
 import { wakeUnsettled } from '../unsettled-rows.ts'
+import type { UnsentRenewal } from './held-invoice-rows.ts'
+import { findOvertaken, holdMissed } from './hold-missed.ts'
 import { settleTaken } from './settle-from-provider.ts'
 import { settlePayments } from './settle-payments.ts'
 
@@ -141,12 +143,48 @@ async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise
     await settle(app, attempt, { kind: 'failed', code: 'withdrawn' })
     return true
   }
+  const overtaken = attempt.invoiceOpen ? await findOvertaken(app, attempt, now) : undefined
+  if (overtaken) return lookThenHold(app, attempt, overtaken, now)
   if (!(await markSent(app.db, attempt.paymentId, now))) return true
   const outcome: PaymentOutcome = attempt.invoiceOpen
     ? await chargePayment(app, attempt)
     : { kind: 'unknown' }
   await settlePayments(app, [{ attempt: { ...attempt, sentAt: now }, outcome, fresh: true }])
   return outcome.kind !== 'not_sent'
+}
+
+/**
+ * What the provider knows of it is settled. Nothing: it is held, at once or, where a database since lost may have sent it,
+ * when that can no longer arrive. False: nobody answered.
+ */
+async function lookThenHold(
+  app: BillingApp,
+  attempt: Attempt,
+  { forgottenUntil }: UnsentRenewal,
+  now: Date,
+): Promise<boolean> {
+  const { findPayment, guards } = app.providers.named(attempt.provider)
+  const lookup = await findPayment(attempt.reference)
+  if (lookup.kind === 'found' || lookup.kind === 'mismatch') {
+    if (await markSent(app.db, attempt.paymentId, now))
+      await settleFound(app, { ...attempt, sentAt: now }, lookup)
+    return true
+  }
+  if (lookup.kind !== 'none') {
+    await settlePayments(app, [{ attempt, outcome: { kind: 'not_sent' }, fresh: true }])
+    return false
+  }
+  const doubt = forgottenUntil && { ...attempt, sentAt: forgottenUntil }
+  const verdict = doubt && verdictOfNotFound(doubt, now, guards.keyWindowMs)
+  if (verdict?.kind === 'resend')
+    await wait(app, attempt, { lookupBy: nextCheck(doubt!.sentAt, now, guards.keyWindowMs) })
+  else if (verdict?.kind === 'wait')
+    await wait(app, attempt, {
+      lookupBy: verdict.lookupBy,
+      none: { count: verdict.notFoundCount, since: verdict.notFoundSince },
+    })
+  else await holdMissed(app, attempt)
+  return true
 }
 
 /**

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { duePeriods } from './catch-up.ts'
+import { duePeriods, isMissed } from './catch-up.ts'
 
 const at = (text: string) => new Date(`${text}T09:00:00.000Z`)
 const monthly = {
@@ -30,4 +30,15 @@ test.each(cases)('%s', (_, now, catchUpPeriods, expected) => {
       ({ k, period, held }) => `${k} ${period.start.toISOString().slice(0, 10)} ${held ? 'held' : 'charged'}`,
     ),
   ).toEqual(expected)
+})
+
+test('a period is missed once newer ones have begun, opened or not, as long as the subscription runs on', () => {
+  const missed = (now: string, status: 'active' | 'past_due' | 'canceled', lastK: number, catchUp = 1) =>
+    isMissed(1, { ...monthly, lastK, status }, at(now), catchUp)
+  expect(missed('2026-03-30', 'active', 1)).toBe(false)
+  expect(missed('2026-03-31', 'active', 1)).toBe(true)
+  expect(missed('2026-03-31', 'active', 1, 2)).toBe(false)
+  expect(missed('2026-06-01', 'past_due', 1)).toBe(false)
+  expect(missed('2026-06-01', 'past_due', 2)).toBe(true)
+  expect(missed('2026-06-01', 'canceled', 1)).toBe(false)
 })

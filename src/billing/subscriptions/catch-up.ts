@@ -1,4 +1,5 @@
 import { type Interval, type Period, period, periodIndexAt } from './period.ts'
+import type { SubscriptionStatus } from './subscription.ts'
 
 /** A period that is due, and whether it is collected by itself or left for an operator. */
 export type DuePeriod = { readonly k: number; readonly period: Period; readonly held: boolean }
@@ -25,4 +26,19 @@ export function duePeriods(schedule: Schedule, now: Date, catchUpPeriods: number
     const k = lastK + 1 + index
     return { k, period: period(anchor, timeZone, interval, k), held: newest - k >= catchUpPeriods }
   })
+}
+
+/**
+ * Whether so many newer periods have begun since that this one is no longer collected by itself. Those of a subscription
+ * that runs on count from their beginning, whoever opens them first.
+ */
+export function isMissed(
+  k: number,
+  schedule: Schedule & { readonly status: SubscriptionStatus },
+  now: Date,
+  catchUpPeriods: number,
+): boolean {
+  const { anchor, timeZone, interval, lastK, status } = schedule
+  const begun = status === 'active' ? periodIndexAt(anchor, timeZone, interval, now) : lastK
+  return Math.max(begun, lastK) - k >= catchUpPeriods
 }
