@@ -171,7 +171,7 @@ test('what may still have changed at a provider that cannot tell is read page by
       listChanges: null,
       // The first of them is enough.
       findPayment: async (reference: string) => {
-        throw new Error(reference)
+        throw Object.assign(new Error(reference), { code: '57P01' })
       },
     }),
   }

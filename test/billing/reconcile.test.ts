@@ -334,7 +334,7 @@ describe('the provider’s book against ours', () => {
     await world.subscribe('acct')
     world.script.provider.listPayments = async () => ({ kind: 'unknown' })
     await expect(reconcile()).rejects.toThrow(
-      new BookUnreadable('The book of scripted cannot be read just now.'),
+      new BookUnreadable('The book of the provider "scripted" cannot be read just now.'),
     )
   })
 

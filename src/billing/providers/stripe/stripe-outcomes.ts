@@ -51,8 +51,9 @@ export function chargeFailure(request: ChargeRequest, failure: Failure, isLive: 
   if (failure.kind !== 'refused') return failure
   if (failure.type === 'card_error' && failure.status === 402) return cardFailure(request, failure, isLive)
   if (failure.type !== 'invalid_request_error') return { kind: 'unknown' }
-  const raw = failure.code ?? failure.type
-  return { kind: 'refused', code: refusalOf(failure), raw, ...replayOf(failure.isReplayed) }
+  const code = refusalOf(failure)
+  const raw = failure.code ?? (code === 'provider_error' ? failure.type : undefined)
+  return { kind: 'refused', code, ...(raw !== undefined && { raw }), ...replayOf(failure.isReplayed) }
 }
 
 /** A decline leaves its intent behind, which names our attempt. */
