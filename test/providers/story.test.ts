@@ -262,13 +262,15 @@ describe('in an account of Stripe that others use too', () => {
   const told = stories.find(({ wire }) => wire.name === 'stripe')!
   const open = async () => {
     const there = await openProviderWorld({ wire: told.wire })
-    const world = await openWorld({ environment: told.environment(there.sandbox.url, signing()) })
+    const secret = signing()
+    const world = await openWorld({ environment: told.environment(there.sandbox.url, secret) })
     const { hostname, port } = new URL(there.sandbox.url)
     const stripe = new Stripe(told.key, { host: hostname, port: Number(port), protocol: 'http' })
     const from = new Date(world.app.clock().getTime() - 1000)
     return {
       there,
       world,
+      secret,
       pay: (metadata: Record<string, string>, card = 'pm_card_visa') =>
         stripe.paymentIntents.create({
           amount: 9900,
@@ -299,6 +301,28 @@ describe('in an account of Stripe that others use too', () => {
       },
     }
   }
+
+  test('what names no order is nobody’s business here, paid, declined or refunded', async () => {
+    const { pay, stripe, reconcile, subscribe, close, there, world, secret } = await open()
+    try {
+      await there.openAnother({ webhook: { url: world.url + told.path, secrets: () => [secret] } })
+      await subscribe()
+      const paid = await pay({ shop: 'another' })
+      await expect(pay({}, 'pm_card_chargeDeclined')).rejects.toThrow(/declined/)
+      await stripe.refunds.create({ payment_intent: paid.id, amount: 100 })
+      expect(await reconcile()).toMatchObject({ compared: 1, repaired: [], differences: [] })
+      const heard = () =>
+        world.query(
+          `select status from billing.webhook where type like 'payment_intent.%' and reference is null`,
+        )
+      await expect.poll(heard).toEqual([{ status: 'ignored' }, { status: 'ignored' }])
+      // An order that we do not know is another matter.
+      await pay({ order_id: 'nobody' })
+      expect((await reconcile()).differences).toMatchObject([{ kind: 'unknown_here', reference: 'nobody' }])
+    } finally {
+      await close()
+    }
+  })
 
   test('a second charge of the same order is told until it is refunded; one that was declined is not', async () => {
     const { pay, stripe, reconcile, subscribe, close } = await open()

@@ -10,12 +10,19 @@ export function intentIn(object: unknown): string | null {
 
 export function readHint(body: unknown): WebhookHint {
   const object = fieldAt(fieldAt(body, 'data'), 'object')
+  const reference = textAt(fieldAt(object, 'metadata'), names.payment) ?? null
   return {
     type: textAt(body, 'type') ?? 'unknown',
-    reference: textAt(fieldAt(object, 'metadata'), names.payment) ?? null,
-    providerId: intentIn(object),
+    reference,
+    providerId: reference === null && isOfAnotherShop(object) ? null : intentIn(object),
     live: liveIn(body),
   }
+}
+
+/** An intent of ours names its order from the start, and Stripe copies that onto its charges; refunds and disputes carry nothing. */
+function isOfAnotherShop(object: unknown): boolean {
+  const kind = textAt(object, 'object')
+  return kind === 'payment_intent' || kind === 'charge'
 }
 
 function liveIn(body: unknown): boolean | null {

@@ -12,6 +12,11 @@ export const names = {
   setup: 'setup_id',
 } as const
 
+/** Whether it was made by us, or by somebody who names orders as we do; an account may be shared with another shop. */
+export function namesOrder({ metadata }: Stripe.PaymentIntent): boolean {
+  return typeof metadata?.[names.payment] === 'string' && metadata[names.payment] !== ''
+}
+
 // A customer who has not confirmed within a day does not.
 const confirmWithinMs = 24 * 3_600_000
 

@@ -29,7 +29,7 @@ import {
   refundOutcome,
   withoutRefusal,
 } from './stripe-outcomes.ts'
-import { cardOf, idOf, names, paymentOf } from './stripe-payments.ts'
+import { cardOf, idOf, names, namesOrder, paymentOf } from './stripe-payments.ts'
 
 export type StripeProviderOptions = StripeClientOptions & {
   /** Only for telling whether they are set right; which ones verify is said with each delivery. */
@@ -106,8 +106,8 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
     const wanted = [...new Set(ids.filter((id) => id !== null))]
     const found: (ProviderPayment | undefined)[] = []
     for (let at = 0; at < wanted.length; at += mostAtOnce) {
-      const some = wanted.slice(at, at + mostAtOnce)
-      found.push(...(await Promise.all(some.map(async (id) => read(await retrieve(id))))))
+      const some = await Promise.all(wanted.slice(at, at + mostAtOnce).map(retrieve))
+      found.push(...(await Promise.all(some.filter(namesOrder).map(read))))
     }
     return found.every((payment) => payment !== undefined) ? found : undefined
   }
@@ -245,7 +245,7 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
     async listPayments(from, to, cursor) {
       try {
         const { items, next } = await listOldestFirst(listIntents, from, to, cursor)
-        const payments = await Promise.all(items.map(read))
+        const payments = await Promise.all(items.filter(namesOrder).map(read))
         if (!payments.every((payment) => payment !== undefined)) return { kind: 'unknown' }
         return { kind: 'page', payments, next }
       } catch (error) {
