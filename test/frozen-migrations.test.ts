@@ -45,6 +45,8 @@ const frozen: Readonly<Record<string, string>> = {
     '708764a80d82c669982aac48bc9346ff8605fef3365605858c0900672706c672',
   '20261118T0230-billing-provider-codes.sql':
     '847b82cfdac9e87af43b30fcd13848b037c6584a724d8e3e96cc1d84f50a6eb8',
+  '20261118T0231-billing-unsent-by-time.sql':
+    'f3e3a007bffa6c67037d50b828c1f4f4f1e05c1002464c585fa213fc95c63f16',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

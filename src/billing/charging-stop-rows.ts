@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { BillingDb, BillingTx } from './app.ts'
 
 export type ChargingStop = {
@@ -63,4 +63,16 @@ export async function deleteStops(tx: BillingTx, provider?: string): Promise<str
 /** What fell due before this may have been sent already, so it is looked up before its first send. */
 export async function setLookupFirst(tx: BillingTx, before: Date): Promise<void> {
   await tx.updateTable('billing.installation').set({ lookup_first_before: before }).execute()
+}
+
+/** Why a charge waits to be sent: all charging or that through its provider is stopped, there are no keys, or nobody answers. */
+export type HeldBy = 'charging_stopped' | 'provider_missing' | 'provider_unavailable'
+
+/** The same of a row that names its provider in this column. */
+export function heldBy(provider: string): RawBuilder<HeldBy> {
+  const name = sql.ref(provider)
+  return sql<HeldBy>`case
+    when exists (select from billing.charging_stop h where h.provider in (${everyProvider}, ${name})) then 'charging_stopped'
+    when exists (select from platform.alarm h where h.kind = 'provider_missing' and h.subject = ${name}) then 'provider_missing'
+    else 'provider_unavailable' end`
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb } from './app.ts'
+import { type HeldBy, heldBy } from './charging-stop-rows.ts'
 
 /**
  * Makes charges and refunds that wait due at once: those that nobody answered, those whose send nobody answered though
@@ -53,6 +54,8 @@ export type Unsettled = {
   readonly at: Date | null
   /** Until the next try by real time, which passes by itself. */
   readonly waitMs: number | null
+  /** Why a charge has not been sent so far. */
+  readonly heldBy: HeldBy | null
 }
 
 export async function listUnsettled(
@@ -64,14 +67,15 @@ export async function listUnsettled(
     select case when a.payment_id is not null then 'payment.action_expires'
                 when p.sent_at is null then 'payment.send' else 'payment.lookup' end as what,
       coalesce(a.expires_at, p.lookup_by) as at,
-      case when a.payment_id is null then extract(epoch from p.next_lookup_at - clock_timestamp())::float8 * 1000 end as "waitMs"
+      case when a.payment_id is null then extract(epoch from p.next_lookup_at - clock_timestamp())::float8 * 1000 end as "waitMs",
+      case when a.payment_id is null and p.sent_at is null then ${heldBy('p.provider')} end as "heldBy"
     from billing.invoice i
     join billing.payment p on p.invoice_id = i.id and p.status in ('sending', 'unknown')
     left join billing.next_action a on a.payment_id = p.id
     where i.subscription_id = ${subscriptionId}
     union all
     select case when r.sent_at is null then 'refund.send' else 'refund.lookup' end, r.lookup_by,
-      extract(epoch from r.next_lookup_at - clock_timestamp())::float8 * 1000
+      extract(epoch from r.next_lookup_at - clock_timestamp())::float8 * 1000, null
     from billing.invoice i
     join billing.refund r on r.invoice_id = i.id and r.status = 'pending'
     where i.subscription_id = ${subscriptionId}

@@ -5,7 +5,13 @@ import { countUnsettled, overdueSeconds } from '../billing/due.ts'
 import { resumeCharging } from '../billing/lifecycle/resume-charging.ts'
 import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
-import { listUnknown, listWaitingWebhooks } from '../billing/summary/vitals-rows.ts'
+import {
+  countUnsent,
+  listUnknown,
+  listUnsent,
+  listWaitingWebhooks,
+  type UnsentMovement,
+} from '../billing/summary/vitals-rows.ts'
 import { listSweepFailures } from '../billing/sweeps/sweep-failure-rows.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
 import type { Foundation } from '../foundation.ts'
@@ -40,7 +46,7 @@ rankledger db jobs [--json]             jobs that ran out of attempts
 rankledger db retry-job JOB_ID [--json] give such a job its attempts back
 rankledger db discard-job JOB_ID [--json]
                                         or take it out of the queue for good
-rankledger db unknown [--json]          charges and refunds without a clear answer
+rankledger db unknown [--json]          charges and refunds without a clear answer, and those that could not be sent
 rankledger db webhooks [--json]         notifications that had no effect so far
 rankledger db grants --role ROLE [--apply] [--json]
                                         what a role needs to serve and work, as SQL; --apply runs it
@@ -122,6 +128,7 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
     })),
     webhooks: inbox,
     unsettled: await countUnsettled(billing),
+    unsent: await countUnsent(billing.db),
     unmatched_money: await unmatchedOf(app),
     overdue_seconds: await overdueSeconds(billing),
     charging_stopped: stop,
@@ -137,6 +144,8 @@ async function status(app: Foundation, asJson: boolean): Promise<number> {
     print(`Jobs          ${waiting} waiting, ${dead} dead`)
     print(`Webhooks      ${inbox.waiting} waiting, ${inbox.failed} failed`)
     print(`Unsettled     ${found.unsettled} charges and refunds`)
+    if (found.unsent > 0)
+      print(`WAITING       ${found.unsent} charges could not be sent so far; see \`rankledger db unknown\``)
     if (found.unmatched_money.payments > 0)
       print(
         `UNMATCHED     ${found.unmatched_money.payments} payments that pay for nothing did not go back; see \`rankledger backlog unmatched list\``,
@@ -233,8 +242,17 @@ async function unknown(app: Foundation, asJson: boolean): Promise<number> {
     created_at: renderInstant(one.created_at, zone),
     next_lookup_at: renderInstant(one.next_lookup_at, zone),
   }))
-  if (asJson) printJson({ unknown: found })
-  else if (found.length === 0) print('Every charge and refund has a clear answer.')
+  const unsent = (await listUnsent(app.billing.db, 1_000)).map((one) => ({
+    ...one,
+    amount: Number(one.amount),
+    created_at: renderInstant(one.created_at, zone),
+    next_try_at: renderInstant(one.next_try_at, zone),
+  }))
+  if (asJson) {
+    printJson({ unknown: found, unsent })
+    return 0
+  }
+  if (found.length === 0) print('Every charge and refund that was sent has a clear answer.')
   else {
     printTable(
       ['ID', 'INVOICE', 'AMOUNT', 'AT', 'REFERENCE', 'SINCE', 'LOOKUPS', 'NEXT LOOKUP'],
@@ -250,7 +268,28 @@ async function unknown(app: Foundation, asJson: boolean): Promise<number> {
       ]),
     )
   }
+  if (unsent.length > 0) {
+    print('\nThese could not be sent so far. They go out by themselves once what holds them up is over:')
+    printTable(
+      ['ID', 'INVOICE', 'ACCOUNT', 'AMOUNT', 'AT', 'SINCE', 'HELD UP BY'],
+      unsent.map((one) => [
+        one.id,
+        one.invoice_id,
+        one.account_id,
+        `${one.amount} ${one.currency}`,
+        one.provider,
+        one.created_at,
+        one.cause === null ? holders[one.held_by] : `${holders[one.held_by]} (${one.cause})`,
+      ]),
+    )
+  }
   return 0
+}
+
+const holders: Readonly<Record<UnsentMovement['held_by'], string>> = {
+  charging_stopped: 'charging is stopped',
+  provider_missing: 'the keys of this provider are not set',
+  provider_unavailable: 'the provider does not answer',
 }
 
 async function webhooks(app: Foundation, asJson: boolean): Promise<number> {

@@ -230,3 +230,28 @@ test('a page of upcoming retries reads about a page, near and far', async () => 
   }
   expect(new Set(seen).size).toBe(20)
 })
+
+test('a page of upcoming charges reads about a page, however many wait to be sent', async () => {
+  // Of those that an earlier test stored.
+  await pool.query(
+    `insert into billing.period (subscription_id, k, start_at, end_at, invoice_id)
+     select subscription_id, 0, period_start, period_end, id from billing.invoice where number = 1`,
+  )
+  await pool.query(
+    `update billing.invoice set status = 'open', due_at = null, dunning = null where number = 1 and status in ('open', 'paid')`,
+  )
+  await pool.query('vacuum analyze')
+  let page: { limit: number; cursor?: string } = { limit: 5 }
+  const seen: string[] = []
+  for (let n = 0; n < 3; n++) {
+    expect(await rowsRead(() => listUpcoming(app, { until: now }, page))).toBeLessThan(300)
+    const found = await listUpcoming(app, { until: now }, page)
+    seen.push(...found.items.map(({ invoiceId }) => invoiceId!))
+    page = { limit: 5, cursor: found.nextCursor! }
+  }
+  expect(new Set(seen).size).toBe(15)
+  const { rows } = await pool.query('select account_id from billing.payment where sent_at is null limit 1')
+  const one = { until: now, accountId: rows[0].account_id }
+  expect((await listUpcoming(app, one, { limit: 5 })).items).toHaveLength(1)
+  expect(await rowsRead(() => listUpcoming(app, one, { limit: 5 }))).toBeLessThan(100)
+})

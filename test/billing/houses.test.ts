@@ -3,6 +3,7 @@ import { liftCredentialStop } from '../../src/billing/charging-stop.ts'
 import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { verifyStandardWebhook } from '../../src/billing/providers/standard-webhooks.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
+import { listUnsent } from '../../src/billing/summary/vitals-rows.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { signStandardWebhook } from '../sign-webhook.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
@@ -107,6 +108,9 @@ test('while the keys of a provider are not set, what is due there waits and nobo
   ])
   expect(await listAlarms(moved.app.db, 10)).toMatchObject([
     { kind: 'provider_missing', subject: 'old-house' },
+  ])
+  expect(await listUnsent(moved.app.db, 10)).toMatchObject([
+    { account_id: 'loyal', provider: 'old-house', held_by: 'provider_missing', cause: null },
   ])
   // Weeks go by: nothing is given up.
   await moved.forgetLeases()

@@ -1,7 +1,10 @@
 import { afterEach, expect, test } from 'vitest'
+import { liftCredentialStop, stopCharging } from '../../src/billing/charging-stop.ts'
 import { periodIndexAt, periodStart } from '../../src/billing/subscriptions/period.ts'
+import { db } from '../../src/cli/db.ts'
 import { storeSubscriptions } from '../stored-subscriptions.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+import { runCommand } from './run-command.ts'
 
 let world: BillingWorld
 afterEach(() => world.close())
@@ -119,4 +122,70 @@ test('every page of many subscriptions tells what working all of them out tells'
   expect(expected.length).toBeGreaterThan(2_000)
   const told = (await pages(until.toISOString(), 50)).flat() as (Charge & { subscription_id: string })[]
   expect(told.map((one) => `${new Date(one.at).toISOString()} ${one.subscription_id}`)).toEqual(expected)
+})
+
+test('a charge that waits to be sent is told until it is sent, by what holds it up, in its place among the others', async () => {
+  world = await openBillingWorld({ stoppable: true })
+  const ids: string[] = []
+  for (const account of ['acct_0', 'acct_1', 'acct_2']) {
+    ids.push((await world.subscribe(account)).data.subscription_id)
+    world.skipTo(new Date(world.app.clock().getTime() + 3_600_000))
+  }
+  world.script.state.credentialsRefused = true
+  await world.advanceTo('2026-04-05T10:30:00+09:00')
+  const until = '2026-04-06T00:00:00+09:00'
+  const told = (await pages(until, 100)).flat() as (Charge & { invoice_id: string | null })[]
+  expect(told.map(({ at, account_id, what }) => `${at.slice(0, 16)} ${account_id} ${what}`)).toEqual([
+    '2026-04-05T09:00 acct_0 renewal',
+    '2026-04-05T10:00 acct_1 renewal',
+    '2026-04-05T11:00 acct_2 renewal',
+  ])
+  const [invoice] = await world.invoices('acct_0')
+  expect([told[0]!.invoice_id, told[2]!.invoice_id]).toEqual([invoice.invoice_id, null])
+  expect((await pages(until, 1)).flat()).toEqual(told)
+  const ofOne = await world.get(`/upcoming?account_id=acct_1&until=${encodeURIComponent(until)}`)
+  expect(ofOne.data.charges).toEqual([told[1]])
+
+  const nextOf = async (id: string) => (await world.get(`/subscriptions/${id}/timeline`)).data.next
+  expect(await nextOf(ids[0]!)).toMatchObject([
+    { what: 'payment.send', held_by: 'charging_stopped' },
+    { what: 'renewal.charge' },
+  ])
+  expect(JSON.stringify(await nextOf(ids[2]!))).not.toContain('held_by')
+  const environment = {
+    DATABASE_URL: world.url,
+    VAULT_KEYS: `1:${world.script.vaultKey.toString('base64')}`,
+    WEBHOOK_SECRETS: 'whsec_of_nobody_at_all_in_here',
+  }
+  const { unknown, unsent } = JSON.parse((await runCommand(db, ['unknown', '--json'], environment)).output)
+  expect([unknown, unsent]).toMatchObject([
+    [],
+    [
+      { account_id: 'acct_0', kind: 'payment', provider: 'scripted', held_by: 'charging_stopped' },
+      { account_id: 'acct_1', cause: 'credentials_refused' },
+    ],
+  ])
+  expect((await runCommand(db, ['unknown'], environment)).output).toMatch(
+    /acct_1 .*scripted .*charging is stopped \(credentials_refused\)/,
+  )
+  expect((await runCommand(db, ['status'], environment)).output).toMatch(
+    /WAITING {7}2 charges could not be sent(.|\n)*CHARGING THROUGH scripted IS STOPPED/,
+  )
+
+  world.script.state.credentialsRefused = false
+  await liftCredentialStop(world.app, 'scripted')
+  await new Promise((resolve) => setTimeout(resolve, 1_100))
+  await world.runDue()
+  expect((await pages(until, 100)).flat()).toEqual([told[2]])
+})
+
+test('while an operator has stopped charging, what falls due is told to be held up', async () => {
+  world = await openBillingWorld({ stoppable: true })
+  const id = (await world.subscribe('acct_0')).data.subscription_id
+  await stopCharging(world.app.db, 'a look at the bank', world.app.clock(), { holdsDue: true })
+  const nextOf = async () => (await world.get(`/subscriptions/${id}/timeline`)).data.next
+  expect(await nextOf()).toEqual([{ at: '2026-04-05T09:00:00.000+09:00', what: 'renewal.charge' }])
+  await world.advanceTo('2026-04-06T00:00:00+09:00')
+  expect(await nextOf()).toMatchObject([{ what: 'renewal.charge', held_by: 'charging_stopped' }])
+  expect(JSON.stringify(await nextOf())).not.toContain('bank')
 })

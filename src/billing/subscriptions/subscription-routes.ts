@@ -149,7 +149,9 @@ const TimelineView = Type.Object(
         data: Type.Object({}, { additionalProperties: true }),
       }),
     ),
-    next: Type.Array(Type.Object({ at: Type.String(), what: Type.String() })),
+    next: Type.Array(
+      Type.Object({ at: Type.String(), what: Type.String(), held_by: Type.Optional(Type.String()) }),
+    ),
   },
   { title: 'Timeline' },
 )

@@ -1,5 +1,6 @@
 import type { BillingDb } from '../app.ts'
 import { listAuditOf } from '../audit/audit-rows.ts'
+import { findChargingStop, type HeldBy } from '../charging-stop-rows.ts'
 import { type BillingEvent, listEventsOf } from '../events/event-rows.ts'
 import { listDunning } from '../invoices/dunning-rows.ts'
 import { findTraces } from '../payments/payment-rows.ts'
@@ -16,7 +17,14 @@ export type Fact = {
 
 export type Timeline = {
   readonly facts: readonly Fact[]
-  readonly next: readonly { readonly at: Date; readonly what: string }[]
+  readonly next: readonly Next[]
+}
+
+export type Next = {
+  readonly at: Date
+  readonly what: string
+  /** Why it does not happen, though its time has come: it is tried again at `at`, and waits as long as this lasts. */
+  readonly held_by?: HeldBy
 }
 
 const most = 1000
@@ -44,7 +52,8 @@ export async function readTimeline(
     ...known.map(({ occurredAt, type, data }): Fact => ({ at: occurredAt, what: type, by: null, data })),
   ]
   facts.sort((a, b) => a.at.getTime() - b.at.getTime())
-  const next = [...nextOf(subscription), ...unpaid, ...unsettled]
+  const dates = [...nextOf(subscription), ...unpaid]
+  const next = [...((await isStandingStill(db)) ? dates.map((one) => held(one, now)) : dates), ...unsettled]
   next.sort((a, b) => a.at.getTime() - b.at.getTime())
   return { facts, next }
 }
@@ -59,8 +68,17 @@ async function traced(db: BillingDb, events: readonly BillingEvent[]): Promise<B
   }))
 }
 
+/** An operator who stopped charging has stopped the calendar with it. */
+async function isStandingStill(db: BillingDb): Promise<boolean> {
+  return (await findChargingStop(db))?.holdsDue ?? false
+}
+
+function held(one: Next, now: Date): Next {
+  return one.at <= now ? { ...one, held_by: 'charging_stopped' } : one
+}
+
 /** What the subscription's own dates will bring. */
-function nextOf(subscription: Subscription): { at: Date; what: string }[] {
+function nextOf(subscription: Subscription): Next[] {
   const { status, nextBillingAt, cancelAt, methodId } = subscription
   if (status === 'canceling' && cancelAt) return [{ at: cancelAt, what: 'subscription.canceled' }]
   if (nextBillingAt === null || status === 'past_due' || status === 'incomplete') return []
@@ -70,7 +88,7 @@ function nextOf(subscription: Subscription): { at: Date; what: string }[] {
   return [{ at: nextBillingAt, what: 'renewal.charge' }]
 }
 
-async function listUnpaid(db: BillingDb, subscriptionId: string): Promise<{ at: Date; what: string }[]> {
+async function listUnpaid(db: BillingDb, subscriptionId: string): Promise<Next[]> {
   return (await listDunning(db, subscriptionId, most)).map(({ how, at }) => ({
     at,
     what: how === 'retry' ? 'retry.charge' : 'subscription.canceled',
@@ -78,14 +96,11 @@ async function listUnpaid(db: BillingDb, subscriptionId: string): Promise<{ at: 
 }
 
 /** What has no clear answer yet. Lookups wait by real time too, which is told as if the clock only ran. */
-async function listDoubts(
-  db: BillingDb,
-  subscriptionId: string,
-  now: Date,
-): Promise<{ at: Date; what: string }[]> {
-  return (await listUnsettled(db, subscriptionId, most)).map(({ what, at, waitMs }) => {
+async function listDoubts(db: BillingDb, subscriptionId: string, now: Date): Promise<Next[]> {
+  return (await listUnsettled(db, subscriptionId, most)).map(({ what, at, waitMs, heldBy }) => {
     const byClock = at?.getTime() ?? Number.POSITIVE_INFINITY
     const byItself = waitMs === null ? Number.POSITIVE_INFINITY : now.getTime() + waitMs
-    return { what, at: new Date(Math.max(now.getTime(), Math.min(byClock, byItself))) }
+    const next = { what, at: new Date(Math.max(now.getTime(), Math.min(byClock, byItself))) }
+    return heldBy === null ? next : { ...next, held_by: heldBy }
   })
 }

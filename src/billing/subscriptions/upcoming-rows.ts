@@ -133,3 +133,50 @@ export async function listRetries(
     timeZone: row.time_zone,
   }))
 }
+
+/** The soonest so many charges past a place whose time has come and that wait to be sent: the provider is away, or stopped. */
+export async function listUnsent(
+  db: BillingDb,
+  { accountId, until }: UpcomingFilter,
+  after: Place | undefined,
+  limit: number,
+): Promise<UpcomingCharge[]> {
+  const { rows } = await sql<UnsentRow>`
+    select p.created_at, p.attempt > 1 as again, d.k = 0 and s.trial_ends_at is not null as trial, p.account_id,
+      p.subscription_id, s.plan_id, p.invoice_id, p.amount, p.currency, i.period_start, i.period_end, s.time_zone
+    from billing.payment p
+    join billing.invoice i on i.id = p.invoice_id
+    join billing.period d on d.invoice_id = p.invoice_id
+    join billing.subscription s on s.id = p.subscription_id
+    where p.status in ('sending', 'unknown') and p.sent_at is null and i.status = 'open' and p.created_at <= ${until}
+      ${accountId === undefined ? sql`` : sql`and p.account_id = ${accountId}`}
+      ${after ? sql`and (p.created_at, p.subscription_id) > (${after.at}, ${after.subscriptionId})` : sql``}
+    order by p.created_at, p.subscription_id
+    limit ${limit}`.execute(db)
+  return rows.map((row) => ({
+    at: row.created_at,
+    what: row.again ? 'retry' : row.trial ? 'trial_end' : 'renewal',
+    accountId: row.account_id,
+    subscriptionId: row.subscription_id,
+    planId: row.plan_id,
+    invoiceId: row.invoice_id,
+    amount: { minor: row.amount, currency: row.currency },
+    period: { start: row.period_start, end: row.period_end },
+    timeZone: row.time_zone,
+  }))
+}
+
+type UnsentRow = {
+  created_at: Date
+  again: boolean
+  trial: boolean
+  account_id: string
+  subscription_id: string
+  plan_id: string
+  invoice_id: string
+  amount: bigint
+  currency: Currency
+  period_start: Date
+  period_end: Date
+  time_zone: string
+}

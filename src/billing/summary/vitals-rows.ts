@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
+import { type HeldBy, heldBy } from '../charging-stop-rows.ts'
 
 /** What tells at a glance whether money and news flow. Ages are in seconds of service time. */
 export type BillingVitals = {
@@ -68,7 +69,7 @@ export async function listUnknown(db: BillingDb, limit: number): Promise<Unknown
       select id, 'payment' as kind, invoice_id, account_id, amount, currency, provider, provider_reference as reference,
         provider_id, created_at, lookup_count as lookups, next_lookup_at
       from billing.payment
-      where ${inDoubt}
+      where ${inDoubt} and sent_at is not null
       union all
       select r.id, 'refund', r.invoice_id, r.account_id, r.amount, r.currency, p.provider, coalesce(r.provider_reference, ''),
         p.provider_id, r.created_at, r.lookup_count, r.next_lookup_at
@@ -76,6 +77,44 @@ export async function listUnknown(db: BillingDb, limit: number): Promise<Unknown
       where r.status = 'pending' and r.step = 'unknown') open
     order by created_at, id limit ${limit}`.execute(db)
   return found.rows
+}
+
+export type UnsentMovement = Omit<UnknownMovement, 'lookups' | 'next_lookup_at' | 'provider_id'> & {
+  readonly held_by: HeldBy
+  /** Why charging was stopped, if that holds it up. */
+  readonly cause: string | null
+  readonly tries: number
+  /** Real time. */
+  readonly next_try_at: Date
+}
+
+/** Charges and refunds whose time has come and of which nothing could be sent so far, oldest first. A stop holds up no refund. */
+export async function listUnsent(db: BillingDb, limit: number): Promise<UnsentMovement[]> {
+  const cause = sql`(select h.cause from billing.charging_stop h where h.provider in ('*', p.provider) order by h.provider limit 1)`
+  const found = await sql<UnsentMovement>`
+    select * from (
+      select p.id, 'payment' as kind, p.invoice_id, p.account_id, p.amount, p.currency, p.provider,
+        p.provider_reference as reference, p.created_at, ${heldBy('p.provider')} as held_by, ${cause} as cause,
+        p.lookup_count as tries, p.next_lookup_at as next_try_at
+      from billing.payment p where ${isUnsent}
+      union all
+      select r.id, 'refund', r.invoice_id, r.account_id, r.amount, r.currency, p.provider, coalesce(r.provider_reference, ''),
+        r.created_at, case when exists (
+          select from platform.alarm h where h.kind = 'provider_missing' and h.subject = p.provider)
+          then 'provider_missing' else 'provider_unavailable' end, null, r.lookup_count, r.next_lookup_at
+      from billing.refund r join billing.payment p on p.id = r.payment_id
+      where r.status = 'pending' and r.sent_at is null and r.unanswered) waiting
+    order by created_at, id limit ${limit}`.execute(db)
+  return found.rows
+}
+
+const isUnsent = sql`p.status in ('sending', 'unknown') and p.sent_at is null`
+
+/** Charges of which nothing could be sent so far. */
+export async function countUnsent(db: BillingDb): Promise<number> {
+  const found = await sql<{ count: number }>`
+    select count(*)::int as count from billing.payment p where ${isUnsent}`.execute(db)
+  return found.rows[0]!.count
 }
 
 export type UnprocessedWebhook = {
