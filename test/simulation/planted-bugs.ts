@@ -1158,8 +1158,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a record without a refund of ours takes one by hand back',
     file: 'src/billing/refunds/refund-elsewhere.ts',
-    from: '|| !(await isWhole())) return',
-    to: ') return',
+    from: '|| !(await isWhole()))',
+    to: '|| !isWhole)',
     story: 'test/billing/reconcile.test.ts',
   },
   {
