@@ -100,8 +100,9 @@ async function readOffered(
 ): Promise<ReadyMethod> {
   const described = await provider.describe(billingKey)
   if (described.kind === 'invalid') return { kind: 'failed', code: 'billing_key_invalid' }
-  // Not knowing whose it is, nothing is charged.
-  if (described.kind !== 'valid') return { kind: 'not_sent' }
+  // Not knowing whose it is, nothing is charged for a token of one account; one that reaches all of them could name any.
+  if (described.kind !== 'valid')
+    return bound ? { kind: 'not_sent' } : { kind: 'ready', billingKey, card: null }
   const { card, issuedTo = [] } = described
   const isOwn =
     issuedTo.length === 0 ||
