@@ -115,7 +115,8 @@ function inLine(entry: Entry): string {
 }
 
 // A reference follows from the ids of its place, and the provider's own id from the reference.
-const idForm = /(?:\b|(?<=\bprov_))(?:(?:sub|inv|pay|pm|ref|req|evt)_[0-9a-hjkmnp-tv-z]{26}|rl_[0-9a-f]{40})\b/g
+const idForm =
+  /(?:\b|(?<=\bprov_))(?:(?:sub|inv|pay|pm|ref|req|evt)_[0-9a-hjkmnp-tv-z]{26}|rl_[0-9a-f]{40})\b/g
 
 function inOrderOfAppearance(text: string): string {
   const names = new Map<string, string>()
