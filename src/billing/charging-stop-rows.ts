@@ -73,6 +73,12 @@ export function heldBy(provider: string): RawBuilder<HeldBy> {
   const name = sql.ref(provider)
   return sql<HeldBy>`case
     when exists (select from billing.charging_stop h where h.provider in (${everyProvider}, ${name})) then 'charging_stopped'
-    when exists (select from platform.alarm h where h.kind = 'provider_missing' and h.subject = ${name}) then 'provider_missing'
+    else ${awayBy(provider)} end`
+}
+
+/** Why nothing can be asked of a provider, whatever is stopped. */
+export function awayBy(provider: string): RawBuilder<HeldBy> {
+  return sql<HeldBy>`case
+    when exists (select from platform.alarm h where h.kind = 'provider_missing' and h.subject = ${sql.ref(provider)}) then 'provider_missing'
     else 'provider_unavailable' end`
 }

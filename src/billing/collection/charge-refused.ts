@@ -10,7 +10,7 @@ export const chargeRefusedAlarm = 'charge_refused'
 export async function raiseChargeRefused(
   tx: BillingTx,
   provider: string,
-  raw: string | undefined,
+  raw: string | null | undefined,
   now: Date,
 ): Promise<void> {
   const code = /^[\w.-]{1,64}$/.test(raw ?? '') ? ` (${raw})` : ''

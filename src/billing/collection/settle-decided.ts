@@ -50,14 +50,14 @@ export async function settleDecided(
   )
 
   const paid: Paid[] = []
-  const refused = new Map<string, string | undefined>()
+  const refused = new Map<string, string | null | undefined>()
   for (const { paymentId, outcome } of decided) {
     const locked = lockedById.get(paymentId)
     if (!locked || locked.paymentStatus === 'succeeded') continue
     if (outcome.kind === 'failed') {
       if (!isOpen(locked)) continue
       await settleFailed(tx, now, locked, outcome, dunningDays)
-      if (outcome.code === 'provider_error') refused.set(locked.provider, outcome.raw ?? undefined)
+      if (outcome.code === 'provider_error') refused.set(locked.provider, outcome.raw)
     } else if (isOpen(locked) && locked.invoiceStatus === 'open') {
       paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
     } else {

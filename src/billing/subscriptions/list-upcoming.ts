@@ -5,7 +5,7 @@ import { type Interval, period, periodIndexAt } from './period.ts'
 import {
   listIntervals,
   listRetries,
-  listUnsent,
+  listUnsentCharges,
   type Place,
   type Running,
   readRunning,
@@ -15,8 +15,8 @@ import {
 
 /**
  * Every charge that would run by an instant, soonest first, without running any: periods that begin by then, ends of
- * trials with a payment method, the next retry of what could not be collected, and what waits to be sent. Only a page of them is ever worked out, however
- * far the instant and however many the subscriptions.
+ * trials with a payment method, the next retry of what could not be collected, and what waits to be sent. Only a page of
+ * them is ever worked out, however far the instant and however many the subscriptions.
  */
 export async function listUpcoming(
   app: BillingApp,
@@ -35,7 +35,7 @@ export async function listUpcoming(
       if (soonest.isPast(new Date(charge.at.getTime() + shortestMs(intervalOf(one))))) break
     }
   }
-  for (const unsent of await listUnsent(app.db, filter, after, limit + 1)) soonest.add(unsent)
+  for (const unsent of await listUnsentCharges(app.db, filter, after, limit + 1)) soonest.add(unsent)
   for (const retry of await listRetries(app.db, filter, after, limit + 1)) soonest.add(retry)
   for await (const one of readRunning(app.db, filter, { after }, Math.max(limit + 1, 50))) {
     // They come by their next charge, so that none of those that follow can be sooner.

@@ -99,12 +99,12 @@ export async function listRetries(
     .selectFrom('billing.invoice as i')
     .innerJoin('billing.subscription as s', 's.id', 'i.subscription_id')
     .select([
-      'i.id',
+      'i.id as invoice_id',
       'i.due_at',
       'i.account_id',
       'i.subscription_id',
       's.plan_id',
-      'i.amount_due',
+      'i.amount_due as amount',
       'i.currency',
       'i.period_start',
       'i.period_end',
@@ -121,27 +121,44 @@ export async function listRetries(
       .where('i.due_at', '>=', after.at)
       .where(sql<boolean>`(i.due_at, i.subscription_id) > (${after.at}, ${after.subscriptionId})`)
   if (accountId !== undefined) query = query.where('i.account_id', '=', accountId)
-  return (await query.execute()).map((row) => ({
-    at: row.due_at!,
-    what: 'retry',
+  return (await query.execute()).map((row) => chargeOf(row, row.due_at!, 'retry'))
+}
+
+type InvoicedRow = {
+  invoice_id: string
+  account_id: string
+  subscription_id: string
+  plan_id: string
+  amount: bigint
+  currency: Currency
+  period_start: Date
+  period_end: Date
+  time_zone: string
+}
+
+/** A charge of an invoice that is there already. */
+function chargeOf(row: InvoicedRow, at: Date, what: UpcomingCharge['what']): UpcomingCharge {
+  return {
+    at,
+    what,
     accountId: row.account_id,
     subscriptionId: row.subscription_id,
     planId: row.plan_id,
-    invoiceId: row.id,
-    amount: { minor: row.amount_due, currency: row.currency },
+    invoiceId: row.invoice_id,
+    amount: { minor: row.amount, currency: row.currency },
     period: { start: row.period_start, end: row.period_end },
     timeZone: row.time_zone,
-  }))
+  }
 }
 
 /** The soonest so many charges past a place whose time has come and that wait to be sent: the provider is away, or stopped. */
-export async function listUnsent(
+export async function listUnsentCharges(
   db: BillingDb,
   { accountId, until }: UpcomingFilter,
   after: Place | undefined,
   limit: number,
 ): Promise<UpcomingCharge[]> {
-  const { rows } = await sql<UnsentRow>`
+  const { rows } = await sql<InvoicedRow & { created_at: Date; again: boolean; trial: boolean }>`
     select p.created_at, p.attempt > 1 as again, d.k = 0 and s.trial_ends_at is not null as trial, p.account_id,
       p.subscription_id, s.plan_id, p.invoice_id, p.amount, p.currency, i.period_start, i.period_end, s.time_zone
     from billing.payment p
@@ -153,30 +170,7 @@ export async function listUnsent(
       ${after ? sql`and (p.created_at, p.subscription_id) > (${after.at}, ${after.subscriptionId})` : sql``}
     order by p.created_at, p.subscription_id
     limit ${limit}`.execute(db)
-  return rows.map((row) => ({
-    at: row.created_at,
-    what: row.again ? 'retry' : row.trial ? 'trial_end' : 'renewal',
-    accountId: row.account_id,
-    subscriptionId: row.subscription_id,
-    planId: row.plan_id,
-    invoiceId: row.invoice_id,
-    amount: { minor: row.amount, currency: row.currency },
-    period: { start: row.period_start, end: row.period_end },
-    timeZone: row.time_zone,
-  }))
-}
-
-type UnsentRow = {
-  created_at: Date
-  again: boolean
-  trial: boolean
-  account_id: string
-  subscription_id: string
-  plan_id: string
-  invoice_id: string
-  amount: bigint
-  currency: Currency
-  period_start: Date
-  period_end: Date
-  time_zone: string
+  return rows.map((row) =>
+    chargeOf(row, row.created_at, row.again ? 'retry' : row.trial ? 'trial_end' : 'renewal'),
+  )
 }

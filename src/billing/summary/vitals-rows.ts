@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
-import { type HeldBy, heldBy } from '../charging-stop-rows.ts'
+import { awayBy, type HeldBy, heldBy } from '../charging-stop-rows.ts'
 
 /** What tells at a glance whether money and news flow. Ages are in seconds of service time. */
 export type BillingVitals = {
@@ -99,9 +99,7 @@ export async function listUnsent(db: BillingDb, limit: number): Promise<UnsentMo
       from billing.payment p where ${isUnsent}
       union all
       select r.id, 'refund', r.invoice_id, r.account_id, r.amount, r.currency, p.provider, coalesce(r.provider_reference, ''),
-        r.created_at, case when exists (
-          select from platform.alarm h where h.kind = 'provider_missing' and h.subject = p.provider)
-          then 'provider_missing' else 'provider_unavailable' end, null, r.lookup_count, r.next_lookup_at
+        r.created_at, ${awayBy('p.provider')}, null, r.lookup_count, r.next_lookup_at
       from billing.refund r join billing.payment p on p.id = r.payment_id
       where r.status = 'pending' and r.sent_at is null and r.unanswered) waiting
     order by created_at, id limit ${limit}`.execute(db)
