@@ -268,7 +268,7 @@ test('a provider that refuses our requests is an alarm until it takes a charge a
   const [alarm, ...others] = await alarms()
   expect(others).toEqual([])
   expect(alarm).toMatchObject({ kind: 'charge_refused', subject: 'scripted' })
-  expect(alarm?.note).toContain('scripted refuses our charges as requests (CHANNEL_NOT_FOUND)')
+  expect(alarm?.note).toContain('scripted rejects our charge requests (CHANNEL_NOT_FOUND)')
 
   // A decline says nothing about our settings, and neither does a card that is gone.
   world.script.nextCharges(

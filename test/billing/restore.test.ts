@@ -5,6 +5,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type HistoryLine, listHistory } from '../../src/billing/audit/export-history.ts'
 import { installationId } from '../../src/billing/audit/history-rows.ts'
 import { stopCharging } from '../../src/billing/charging-stop.ts'
+import { chargeHeldInvoice } from '../../src/billing/collection/charge-held-invoice.ts'
+import { listHeld } from '../../src/billing/collection/held-invoice-rows.ts'
 import { resumePaymentMethods } from '../../src/billing/collection/try-payment-method.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { resumeCharging } from '../../src/billing/lifecycle/resume-charging.ts'
@@ -439,6 +441,75 @@ describe('after a restore', () => {
     await world.advanceTo('2026-05-06T00:00:00+09:00')
     expect(await statusOf('acct')).toBe('past_due')
     expect(asked).toEqual([])
+  })
+
+  test('a charge that waited for its customer before the backup, and one that waits since, both end', async () => {
+    world.script.askCustomer('bk_test_asks', false)
+    const { data } = await world.subscribe('asked', { card: 'bk_test_asks' })
+    world.script.askCustomer('bk_test_asks')
+    await world.advanceTo(data.next_billing_at)
+    await dump()
+    await world.advanceTo('2026-04-06T12:00:00+09:00')
+    const [, second] = (await world.invoices('asked'))[0].payments
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    await adopt()
+    await goOn()
+    await world.forgetLeases()
+    await world.runDue()
+    const [invoice] = await world.invoices('asked')
+    expect(invoice).toMatchObject({
+      payments: [{ status: 'failed' }, { reference: second.reference, status: 'pending' }],
+      next_action: { client_secret: expect.any(String) },
+    })
+    expect(world.script.confirm(second.reference)).toBe(true)
+    await world.forgetLeases()
+    await world.runDue()
+    expect([await statusOf('asked'), taken('asked')]).toEqual(['active', 2])
+  })
+
+  test('a card that was offered before the backup and turned down after it is offered no more', async () => {
+    await world.subscribe('acct', { card: 'bk_test_old' })
+    world.script.declineCard('bk_test_old', 'insufficient_funds')
+    await world.advanceTo('2026-04-05T10:00:00+09:00')
+    world.script.askCustomer('bk_test_asks')
+    const offer = { subscription_id: await idOf('acct'), payment_method: { billing_key: 'bk_test_asks' } }
+    expect((await world.post('/payment-method', offer)).status).toBe(202)
+    await dump()
+    await world.advanceTo('2026-04-06T09:30:00+09:00')
+    const offered = `select state from billing.payment_method where purpose = 'replacement'`
+    expect(await world.rows(offered)).toEqual([{ state: 'dropped' }])
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    await adopt()
+    await goOn()
+    expect(await world.rows(offered)).toEqual([{ state: 'dropped' }])
+  })
+
+  test('a held period that an operator tried twice since the backup is still theirs alone to charge', async () => {
+    await world.subscribe('acct')
+    world.skipTo('2026-06-06T00:00:00+09:00')
+    await world.runDue()
+    const [held] = await listHeld(world.app.db, 10)
+    await dump()
+    world.script.declineCard('bk_test_ok', 'insufficient_funds')
+    for (const _ of [1, 2]) expect(await chargeHeldInvoice(world.app, held!.invoiceId, 'op')).toBe('declined')
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    await adopt()
+    await goOn()
+    await world.advanceTo('2026-07-06T00:00:00+09:00')
+    expect(await statusOf('acct')).toBe('past_due')
+    await world.post('/payment-method', {
+      subscription_id: await idOf('acct'),
+      payment_method: { billing_key: 'bk_test_new' },
+    })
+    await world.runDue()
+    expect(await statusOf('acct')).toBe('active')
+    expect((await world.get(`/invoices/${held!.invoiceId}`)).data).toMatchObject({
+      status: 'open',
+      hold: 'missed',
+    })
   })
 
   test('what fits nowhere is listed and left alone', async () => {

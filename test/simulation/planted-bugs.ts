@@ -228,8 +228,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a card that did not pay stays pending',
-    file: 'src/billing/collection/settle-decided.ts',
-    from: 'if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)',
+    file: 'src/billing/collection/fail-attempt.ts',
+    from: 'await dropMethod(tx, locked.methodId, code, now)',
     to: '',
   },
   {
@@ -1112,6 +1112,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: "if (!locked || locked.paymentStatus === 'succeeded') continue",
     to: 'if (!locked) continue',
     story: 'test/interleavings/machinery.test.ts',
+  },
+  {
+    name: 'after a restore an attempt that waited for its customer stands in the way of the one that waits since',
+    file: 'src/billing/reconciliation/adopt-payments.ts',
+    from: 'await endDoubts(tx, [locked!])',
+    to: '',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'after a restore a held period that an operator tried is charged with the next card',
+    file: 'src/billing/reconciliation/adoption-rows.ts',
+    from: 'where id = ${invoiceId} and hold is null`',
+    to: 'where id = ${invoiceId}`',
+    story: 'test/billing/restore.test.ts',
   },
   {
     name: 'after a restore a given-up attempt whose money came late pays for the period that its retry has paid',

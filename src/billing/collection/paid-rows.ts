@@ -4,10 +4,10 @@ import type { BillingTx } from '../app.ts'
 import { eventStatement, type NewEvent } from '../events/event-rows.ts'
 import { paidUpdate } from '../invoices/invoice-rows.ts'
 import { postingCtes, type Transfer } from '../ledger/ledger-rows.ts'
+import { chargeRefusedAlarm } from '../payments/charge-refused-alarm.ts'
 import { type KeptMethod, keptUpdate } from '../payments/payment-method-rows.ts'
 import { succeededUpdate, type Taken } from '../payments/payment-rows.ts'
 import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
-import { chargeRefusedAlarm } from './charge-refused.ts'
 
 /** All that is written when payments pay their invoices. */
 export type PaidRows = {
@@ -34,7 +34,7 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
     kept as (${keptUpdate(kept)}),
     ${postingCtes(now, transfers)},
     noted as (${eventStatement(now, events)}),
-    taken_again as (${taking(taken)})
+    unrefused as (${clearingChargeRefused(taken)})
     update billing.subscription s
     set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
     from unnest(
@@ -46,7 +46,7 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
 }
 
 /** A provider that takes a charge begun after it last refused one as a request has stopped refusing them. */
-function taking(taken: readonly Taken[]): RawBuilder<unknown> {
+function clearingChargeRefused(taken: readonly Taken[]): RawBuilder<unknown> {
   return sql`
     delete from platform.alarm a
     where a.kind = ${chargeRefusedAlarm} and exists (

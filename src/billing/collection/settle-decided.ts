@@ -1,19 +1,18 @@
 import { enqueue } from '../../platform/queue/queue.ts'
 import type { BillingTx } from '../app.ts'
-import { insertEvents, type NewEvent } from '../events/event-rows.ts'
+import { insertEvents } from '../events/event-rows.ts'
 import { scheduleDunning } from '../invoices/dunning-rows.ts'
 import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
-import { clearContradictions } from '../payments/contradiction.ts'
-import { deleteNextActions } from '../payments/next-action-rows.ts'
+import { raiseChargeRefused } from '../payments/charge-refused-alarm.ts'
 import type { PaymentOutcome } from '../payments/payment.ts'
-import { dropMethod, wakePendingMethods } from '../payments/payment-method-rows.ts'
-import { markFailed, markSucceeded } from '../payments/payment-rows.ts'
+import { dropMethod } from '../payments/payment-method-rows.ts'
+import { markSucceeded } from '../payments/payment-rows.ts'
 import { insertRefund } from '../refunds/refund-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { afterFailure } from '../subscriptions/subscription.ts'
 import { lockSubscriptionsOf, setSubscriptionStatus } from '../subscriptions/subscription-rows.ts'
-import { raiseChargeRefused } from './charge-refused.ts'
+import { endDoubts, type Failure, failAttempt } from './fail-attempt.ts'
 import { isOpen, type LockedPayment, readLockedPayments } from './locked-payment-rows.ts'
 import { paymentEvent } from './payment-event.ts'
 import { type Paid, settlePaid } from './settle-paid.ts'
@@ -35,19 +34,7 @@ export async function settleDecided(
   await lockSubscriptionsOf(tx, ids)
   const lockedById = new Map((await readLockedPayments(tx, ids)).map((one) => [one.paymentId, one]))
 
-  const inDoubt = [...lockedById.values()].filter(({ paymentStatus }) => paymentStatus === 'unknown')
-  await wakePendingMethods(
-    tx,
-    inDoubt.map((one) => one.subscriptionId),
-  )
-  await clearContradictions(
-    tx,
-    inDoubt.map((one) => one.paymentId),
-  )
-  await deleteNextActions(
-    tx,
-    inDoubt.filter(({ awaitedUntil }) => awaitedUntil !== null).map((one) => one.paymentId),
-  )
+  await endDoubts(tx, [...lockedById.values()])
 
   const paid: Paid[] = []
   const refused = new Map<string, string | null | undefined>()
@@ -73,20 +60,16 @@ async function settleFailed(
   tx: BillingTx,
   now: Date,
   locked: LockedPayment,
-  { code, raw }: Extract<PaymentOutcome, { kind: 'failed' }>,
+  failure: Failure,
   dunningDays: readonly number[],
 ): Promise<void> {
-  const { paymentId, invoiceId, subscriptionId } = locked
-  await markFailed(tx, now, paymentId, code, raw)
-  const events: NewEvent[] = [paymentEvent('payment.failed', locked, code)]
-  const ownMethod = locked.methodId === locked.ownMethodId
-  if (locked.methodPending) await dropMethod(tx, locked.methodId, code, now)
-  if (locked.methodPending && !ownMethod) events.push(paymentEvent('payment_method.dropped', locked, code))
-
+  const { invoiceId, subscriptionId } = locked
+  const events = await failAttempt(tx, now, locked, failure)
   if (locked.invoiceStatus === 'open' && !locked.held) {
     // One that was ended so that the next try can begin fails just before that.
     const failedAt = locked.awaitedUntil ? earlier(new Date(locked.awaitedUntil.getTime() - 1), now) : now
-    const verdict = afterFailure({ ...locked, code, ownMethod }, failedAt, dunningDays)
+    const ownMethod = locked.methodId === locked.ownMethodId
+    const verdict = afterFailure({ ...locked, code: failure.code, ownMethod }, failedAt, dunningDays)
     if (verdict.kind === 'ends') {
       events.push(
         paymentEvent(verdict.invoice === 'void' ? 'invoice.voided' : 'invoice.uncollectible', locked),

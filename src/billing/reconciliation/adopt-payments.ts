@@ -3,11 +3,13 @@ import { newId } from '../../platform/id.ts'
 import type { BillingApp, BillingTerms, BillingTx } from '../app.ts'
 import { findChargingStop } from '../charging-stop-rows.ts'
 import { openAttempt } from '../collection/attempt-rows.ts'
+import { endDoubts, type Failure, failAttempt } from '../collection/fail-attempt.ts'
+import { readLockedPayments } from '../collection/locked-payment-rows.ts'
 import { settleDecided } from '../collection/settle-decided.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { type MethodInUse, outcomeOfPayment } from '../payments/payment.ts'
-import { markFailed, sendingLeaseMs } from '../payments/payment-rows.ts'
+import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { Provider, ProviderPayment } from '../providers/port.ts'
 import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
@@ -173,10 +175,9 @@ async function adopt(
     const outcome = outcomeOfPayment(payment, { reference: payment.reference, amount: subscription.price })
     // What is about to end is not dunned: its cancellation closes the invoice.
     const isEnding = subscription.status === 'canceling' || subscription.status === 'canceled'
-    if (outcome.kind === 'failed' && (!isLast || isEnding))
-      await failInPassing(tx, paymentId, outcome.code, at, outcome.raw)
+    if (outcome.kind === 'failed' && (!isLast || isEnding)) await failInPassing(tx, at, paymentId, outcome)
     else if (outcome.kind === 'paid' && cameLater) {
-      await failInPassing(tx, paymentId, 'never_arrived', at)
+      await failInPassing(tx, at, paymentId, { code: 'never_arrived' })
       await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
     } else if (outcome.kind === 'paid' || outcome.kind === 'failed')
       await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
@@ -235,29 +236,17 @@ async function openAttemptNumber(
   if (!open) return undefined
   let { paymentId } = open
   for (let { attempt } = open; attempt < n; attempt++) {
-    if (paymentId !== null) await failInPassing(tx, paymentId, 'never_arrived', at)
+    if (paymentId !== null) await failInPassing(tx, at, paymentId, { code: 'never_arrived' })
     paymentId = (await openAttempt(tx, at, open.invoiceId, method, leaseMs))?.paymentId ?? null
     if (paymentId === null) return undefined
   }
   return paymentId ?? undefined
 }
 
-/** A failure that another attempt followed. */
-async function failInPassing(
-  tx: BillingTx,
-  paymentId: string,
-  code: string,
-  at: Date,
-  raw?: string | null,
-): Promise<void> {
-  await markFailed(tx, at, paymentId, code, raw)
-  const { accountId, subscriptionId, invoiceId } = await noteFailedInvoice(tx, paymentId, at)
-  await insertEvents(tx, at, [
-    {
-      type: 'payment.failed',
-      accountId,
-      subscriptionId,
-      data: { invoice_id: invoiceId, payment_id: paymentId, code },
-    },
-  ])
+/** A failure that another attempt followed: dunning, or the operator whose invoice it is, went on from that one. */
+async function failInPassing(tx: BillingTx, at: Date, paymentId: string, failure: Failure): Promise<void> {
+  const [locked] = await readLockedPayments(tx, [paymentId])
+  await endDoubts(tx, [locked!])
+  await insertEvents(tx, at, await failAttempt(tx, at, locked!, failure))
+  await noteFailedInvoice(tx, locked!.invoiceId, at)
 }

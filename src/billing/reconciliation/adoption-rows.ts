@@ -96,17 +96,9 @@ export async function findOpenInvoice(
   return rows[0]
 }
 
-/** The invoice of a failed payment has failed since then, unless it had before. */
-export async function noteFailedInvoice(
-  tx: BillingTx,
-  paymentId: string,
-  at: Date,
-): Promise<{ accountId: string; subscriptionId: string; invoiceId: string }> {
-  const { rows } = await sql<{ accountId: string; subscriptionId: string; invoiceId: string }>`
-    update billing.invoice i set first_failed_at = coalesce(i.first_failed_at, ${at})
-    from billing.payment p where p.id = ${paymentId} and i.id = p.invoice_id
-    returning p.account_id as "accountId", p.subscription_id as "subscriptionId", p.invoice_id as "invoiceId"`.execute(
-    tx,
-  )
-  return rows[0]!
+/** It has failed since then, unless it had before. A held one does not fail: its operator may try again, and nobody else. */
+export async function noteFailedInvoice(tx: BillingTx, invoiceId: string, at: Date): Promise<void> {
+  await sql`
+    update billing.invoice set first_failed_at = coalesce(first_failed_at, ${at})
+    where id = ${invoiceId} and hold is null`.execute(tx)
 }

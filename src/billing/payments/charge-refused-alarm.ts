@@ -14,6 +14,6 @@ export async function raiseChargeRefused(
   now: Date,
 ): Promise<void> {
   const code = /^[\w.-]{1,64}$/.test(raw ?? '') ? ` (${raw})` : ''
-  const note = `${provider} refuses our charges as requests${code}, which is no card's fault, and dunning runs meanwhile. Put its settings right as docs/providers.md says, and restart: the next retries take the money.`
+  const note = `${provider} rejects our charge requests${code}: a setting is wrong, not a card. Failed renewals are in dunning meanwhile. Fix the settings (docs/providers.md) and restart; the next retries collect.`
   await raiseAlarm(tx, { kind: chargeRefusedAlarm, subject: provider, note }, now)
 }
