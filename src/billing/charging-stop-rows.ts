@@ -6,7 +6,7 @@ export type ChargingStop = {
   readonly stoppedAt: Date
   readonly cause: string
   /** Nothing falls due by the clock meanwhile: no renewal, retry, end of a trial or cancellation. */
-  readonly holdsDue: boolean
+  readonly stopsCalendar: boolean
 }
 
 /** In the place of a provider: all of them. */
@@ -21,13 +21,13 @@ export async function insertStop(
   provider: string,
   cause: string,
   now: Date,
-  holdsDue: boolean,
+  stopsCalendar: boolean,
 ): Promise<void> {
   await sql`
     with forgotten as (
-      update billing.installation set lookup_first_before = ${now} where ${holdsDue}::boolean)
+      update billing.installation set lookup_first_before = ${now} where ${stopsCalendar}::boolean)
     insert into billing.charging_stop as s (provider, stopped_at, cause, holds_due)
-    values (${provider}, ${now}, ${cause}, ${holdsDue})
+    values (${provider}, ${now}, ${cause}, ${stopsCalendar})
     on conflict (provider) do update set holds_due = s.holds_due or excluded.holds_due`.execute(db)
 }
 
@@ -45,9 +45,17 @@ export async function findChargingStop(db: BillingDb, provider?: string): Promis
       provider: row.provider,
       stoppedAt: row.stopped_at,
       cause: row.cause,
-      holdsDue: row.holds_due,
+      stopsCalendar: row.holds_due,
     }
   )
+}
+
+/** Whether nothing falls due by the clock. An operator who stopped charging has stopped the calendar with it. */
+export const calendarStopped = sql<boolean>`exists (select from billing.charging_stop where holds_due)`
+
+export async function isCalendarStopped(db: BillingDb): Promise<boolean> {
+  const found = await sql<{ stopped: boolean }>`select ${calendarStopped} as stopped`.execute(db)
+  return found.rows[0]!.stopped
 }
 
 /** Lifts the stop of a provider, or all there are, and tells whose they were. */
@@ -66,19 +74,19 @@ export async function setLookupFirst(tx: BillingTx, before: Date): Promise<void>
 }
 
 /** Why a charge waits to be sent: all charging or that through its provider is stopped, there are no keys, or nobody answers. */
-export type HeldBy = 'charging_stopped' | 'provider_missing' | 'provider_unavailable'
+export type Blocker = 'charging_stopped' | 'provider_missing' | 'provider_unavailable'
 
 /** The same of a row that names its provider in this column. */
-export function heldBy(provider: string): RawBuilder<HeldBy> {
-  const name = sql.ref(provider)
-  return sql<HeldBy>`case
+export function blockedBy(providerColumn: string): RawBuilder<Blocker> {
+  const name = sql.ref(providerColumn)
+  return sql<Blocker>`case
     when exists (select from billing.charging_stop h where h.provider in (${everyProvider}, ${name})) then 'charging_stopped'
-    else ${awayBy(provider)} end`
+    else ${unreachableBecause(providerColumn)} end`
 }
 
 /** Why nothing can be asked of a provider, whatever is stopped. */
-export function awayBy(provider: string): RawBuilder<HeldBy> {
-  return sql<HeldBy>`case
-    when exists (select from platform.alarm h where h.kind = 'provider_missing' and h.subject = ${sql.ref(provider)}) then 'provider_missing'
+export function unreachableBecause(providerColumn: string): RawBuilder<Exclude<Blocker, 'charging_stopped'>> {
+  return sql`case
+    when exists (select from platform.alarm h where h.kind = 'provider_missing' and h.subject = ${sql.ref(providerColumn)}) then 'provider_missing'
     else 'provider_unavailable' end`
 }

@@ -8,9 +8,9 @@ export async function stopCharging(
   db: BillingDb,
   cause: string,
   now: Date,
-  { holdsDue = false }: { holdsDue?: boolean } = {},
+  { stopsCalendar = false }: { stopsCalendar?: boolean } = {},
 ): Promise<void> {
-  await insertStop(db, everyProvider, cause, now, holdsDue)
+  await insertStop(db, everyProvider, cause, now, stopsCalendar)
 }
 
 /**

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp, BillingStore } from './app.ts'
-import { findChargingStop } from './charging-stop-rows.ts'
+import { calendarStopped, isCalendarStopped } from './charging-stop-rows.ts'
 import { deletePaymentMethods } from './collection/delete-payment-methods.ts'
 import { resolveOpenPayments, sendUnsentPayments } from './collection/resolve-open-payments.ts'
 import { retryDueInvoices } from './collection/retry-due-invoices.ts'
@@ -78,8 +78,8 @@ export async function runTurn(appFor: (use: ProviderUse) => BillingApp, turn: Du
   const app = appFor(useOf[turn])
   const failures: unknown[] = []
   // What shares this turn may be due while the calendar stands still.
-  const held = (await findChargingStop(app.db))?.holdsDue
-  for (const kind of Object.values({ ...(held ? {} : dueByClock), ...dueByProvider })) {
+  const stopped = await isCalendarStopped(app.db)
+  for (const kind of Object.values({ ...(stopped ? {} : dueByClock), ...dueByProvider })) {
     if (kind.turn !== turn || app.stopping?.aborted) continue
     try {
       await kind.work(app)
@@ -217,9 +217,6 @@ function failed(sweep: Sweep): RawBuilder<unknown> {
   return sql`select from billing.sweep_failure where sweep = ${sweep} and next_try_at <= statement_timestamp()`
 }
 
-/** An operator who stopped charging has stopped the calendar with it. */
-const notHeld = sql`not exists (select from billing.charging_stop where holds_due)`
-
 /** One round trip tells which kinds have work, so that a quiet second, or a stop of a moved clock, costs little. */
 async function readDue(
   app: BillingApp,
@@ -227,8 +224,8 @@ async function readDue(
 ): Promise<Record<string, boolean>> {
   const now = app.clock()
   const columns = Object.entries(kinds).map(([kind, { due }]) => {
-    const unlessHeld = kind in dueByClock ? sql`${notHeld} and` : sql``
-    return sql`${unlessHeld} exists (${due(now)}) as ${sql.ref(kind)}`
+    const unlessStopped = kind in dueByClock ? sql`not ${calendarStopped} and` : sql``
+    return sql`${unlessStopped} exists (${due(now)}) as ${sql.ref(kind)}`
   })
   const found = await sql<Record<string, boolean>>`select ${sql.join(columns)}`.execute(app.db)
   return found.rows[0]!
@@ -249,8 +246,8 @@ type DueDates = {
  */
 export async function nextDue(app: BillingApp, after?: Date): Promise<Date | null> {
   const { payments, refunds, disputes, ...byClock } = await readDueDates(app, after)
-  const stop = await findChargingStop(app.db)
-  const dates = [payments, refunds, disputes, ...(stop?.holdsDue ? [] : Object.values(byClock))].filter(
+  const stopped = await isCalendarStopped(app.db)
+  const dates = [payments, refunds, disputes, ...(stopped ? [] : Object.values(byClock))].filter(
     (date) => date !== null,
   )
   return dates.length === 0 ? null : new Date(Math.min(...dates.map((date) => date.getTime())))

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb } from './app.ts'
-import { type HeldBy, heldBy } from './charging-stop-rows.ts'
+import { type Blocker, blockedBy, everyProvider } from './charging-stop-rows.ts'
 
 /**
  * Makes charges and refunds that wait due at once: those that nobody answered, those whose send nobody answered though
@@ -15,7 +15,7 @@ export async function wakeUnsettled(
   const wanted = {
     // While charging is stopped, what is unsent stays so.
     unanswered: sql`unanswered and (sent_at is not null or not exists (
-      select from billing.charging_stop where provider in ('*', ${provider ?? '*'})))`,
+      select from billing.charging_stop where provider in (${everyProvider}, ${provider ?? everyProvider})))`,
     sent: sql`not unanswered and sent_at is not null`,
     unsent: sql`sent_at is null`,
   }[which]
@@ -55,7 +55,7 @@ export type Unsettled = {
   /** Until the next try by real time, which passes by itself. */
   readonly waitMs: number | null
   /** Why a charge has not been sent so far. */
-  readonly heldBy: HeldBy | null
+  readonly blockedBy: Blocker | null
 }
 
 export async function listUnsettled(
@@ -68,7 +68,7 @@ export async function listUnsettled(
                 when p.sent_at is null then 'payment.send' else 'payment.lookup' end as what,
       coalesce(a.expires_at, p.lookup_by) as at,
       case when a.payment_id is null then extract(epoch from p.next_lookup_at - clock_timestamp())::float8 * 1000 end as "waitMs",
-      case when a.payment_id is null and p.sent_at is null then ${heldBy('p.provider')} end as "heldBy"
+      case when a.payment_id is null and p.sent_at is null then ${blockedBy('p.provider')} end as "blockedBy"
     from billing.invoice i
     join billing.payment p on p.invoice_id = i.id and p.status in ('sending', 'unknown')
     left join billing.next_action a on a.payment_id = p.id

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { HistoryLine } from '../billing/audit/export-history.ts'
 import { installationId } from '../billing/audit/history-rows.ts'
-import { findChargingStop } from '../billing/charging-stop-rows.ts'
+import { isCalendarStopped } from '../billing/charging-stop-rows.ts'
 import { applyHistory } from '../billing/reconciliation/apply-history.ts'
 import { readChain } from '../platform/chained-file.ts'
 import { explainBroken } from './audit-export.ts'
@@ -31,8 +31,8 @@ export async function applyHistoryCommand(args: string[]): Promise<number> {
       throw new CommandFailed(
         'This file belongs to another installation, so it says nothing about this database.',
       )
-    if (!(await findChargingStop(app.billing.db))?.holdsDue)
-      throw new CommandFailed('Charging goes on; `rankledger db stop-charging` first.')
+    if (!(await isCalendarStopped(app.billing.db)))
+      throw new CommandFailed('Charging is not stopped; run `rankledger db stop-charging` first.')
 
     const progress = openProgress('Facts applied', null)
     const done = await applyHistory(app.billing, lines, 'operator', (count) => progress.show(count))

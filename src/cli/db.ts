@@ -3,6 +3,7 @@ import { stopCharging } from '../billing/charging-stop.ts'
 import { everyProvider, findChargingStop } from '../billing/charging-stop-rows.ts'
 import { countUnsettled, overdueSeconds } from '../billing/due.ts'
 import { resumeCharging } from '../billing/lifecycle/resume-charging.ts'
+import { formatMoney, toJson } from '../billing/money.ts'
 import { measureUnmatched } from '../billing/refunds/unmatched-rows.ts'
 import { countSealed, reseal } from '../billing/reseal.ts'
 import {
@@ -235,58 +236,61 @@ async function discardJob(app: Foundation, id: string, asJson: boolean): Promise
 }
 
 async function unknown(app: Foundation, asJson: boolean): Promise<number> {
-  const zone = app.config.timeZone
-  const found = (await listUnknown(app.billing.db, 1_000)).map((one) => ({
-    ...one,
-    amount: Number(one.amount),
-    created_at: renderInstant(one.created_at, zone),
-    next_lookup_at: renderInstant(one.next_lookup_at, zone),
-  }))
-  const unsent = (await listUnsent(app.billing.db, 1_000)).map((one) => ({
-    ...one,
-    amount: Number(one.amount),
-    created_at: renderInstant(one.created_at, zone),
-    next_try_at: renderInstant(one.next_try_at, zone),
-  }))
+  const told = (instant: Date) => renderInstant(instant, app.config.timeZone)
+  const found = await listUnknown(app.billing.db, 1_000)
+  const unsent = await listUnsent(app.billing.db, 1_000)
   if (asJson) {
-    printJson({ unknown: found, unsent })
+    printJson({
+      unknown: found.map((one) => ({
+        ...one,
+        ...toJson(one.amount),
+        created_at: told(one.created_at),
+        next_lookup_at: told(one.next_lookup_at),
+      })),
+      unsent: unsent.map((one) => ({
+        ...one,
+        ...toJson(one.amount),
+        created_at: told(one.created_at),
+        next_try_at: told(one.next_try_at),
+      })),
+    })
     return 0
   }
   if (found.length === 0) print('Every charge and refund that was sent has a clear answer.')
   else {
     printTable(
-      ['ID', 'INVOICE', 'AMOUNT', 'AT', 'REFERENCE', 'SINCE', 'LOOKUPS', 'NEXT LOOKUP'],
+      ['ID', 'INVOICE', 'AMOUNT', 'PROVIDER', 'REFERENCE', 'SINCE', 'LOOKUPS', 'NEXT LOOKUP'],
       found.map((one) => [
         one.id,
         one.invoice_id,
-        `${one.amount} ${one.currency}`,
+        formatMoney(one.amount),
         one.provider,
         one.reference,
-        one.created_at,
+        told(one.created_at),
         String(one.lookups),
-        one.next_lookup_at,
+        told(one.next_lookup_at),
       ]),
     )
   }
   if (unsent.length > 0) {
-    print('\nThese could not be sent so far. They go out by themselves once what holds them up is over:')
+    print('\nThese could not be sent so far. They go out by themselves once what blocks them is over:')
     printTable(
-      ['ID', 'INVOICE', 'ACCOUNT', 'AMOUNT', 'AT', 'SINCE', 'HELD UP BY'],
+      ['ID', 'INVOICE', 'ACCOUNT', 'AMOUNT', 'PROVIDER', 'SINCE', 'BLOCKED BY'],
       unsent.map((one) => [
         one.id,
         one.invoice_id,
         one.account_id,
-        `${one.amount} ${one.currency}`,
+        formatMoney(one.amount),
         one.provider,
-        one.created_at,
-        one.cause === null ? holders[one.held_by] : `${holders[one.held_by]} (${one.cause})`,
+        told(one.created_at),
+        one.cause === null ? blockers[one.blocked_by] : `${blockers[one.blocked_by]} (${one.cause})`,
       ]),
     )
   }
   return 0
 }
 
-const holders: Readonly<Record<UnsentMovement['held_by'], string>> = {
+const blockers: Readonly<Record<UnsentMovement['blocked_by'], string>> = {
   charging_stopped: 'charging is stopped',
   provider_missing: 'the keys of this provider are not set',
   provider_unavailable: 'the provider does not answer',
@@ -352,7 +356,7 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
 
 async function stopByHand(app: Foundation, asJson: boolean, cause = 'operator'): Promise<number> {
   if (cause.length > 200) throw new UsageError('--cause takes at most 200 characters.')
-  await stopCharging(app.billing.db, cause, app.clock(), { holdsDue: true })
+  await stopCharging(app.billing.db, cause, app.clock(), { stopsCalendar: true })
   if (asJson) printJson({ charging_stopped: await stopOf(app) })
   else
     print(
@@ -364,7 +368,7 @@ async function stopByHand(app: Foundation, asJson: boolean, cause = 'operator'):
 async function resume(app: App, asJson: boolean): Promise<number> {
   if (!(await resumeCharging(app.billing))) throw new CommandFailed('Charging is not stopped.')
   if (asJson) printJson({ charging_stopped: null })
-  else print('Charging goes on; every process knows within a second.')
+  else print('Charging resumed; every process knows within a second.')
   return 0
 }
 

@@ -1,6 +1,6 @@
 import type { App } from '../app.ts'
 import { formatMoney, type Money, toJson } from '../billing/money.ts'
-import { type Adoption, adoptPayments, ChargingGoesOn } from '../billing/reconciliation/adopt-payments.ts'
+import { type Adoption, adoptPayments, ChargingNotStopped } from '../billing/reconciliation/adopt-payments.ts'
 import type { Difference, PlacedDifference } from '../billing/reconciliation/compare.ts'
 import { findPlace } from '../billing/reconciliation/our-payment-rows.ts'
 import {
@@ -48,7 +48,7 @@ since then, under the numbers it had. References that fit no subscription are li
       // Mistyped, it would silently begin from the start.
       if (values.after !== undefined && !(await findPlace(app.billing.db, values.after)))
         throw new CommandFailed(
-          'No payment has the reference that --after names; the progress line tells it.',
+          'No payment has the reference given with --after; copy it from the last progress line.',
         )
       const adopted = values.adopt ? await adopt(app, from, to) : undefined
       const progress = openProgress('Payments compared', null)
@@ -76,7 +76,7 @@ async function adopt(app: App, from: Date, to: Date): Promise<Adoption> {
 }
 
 function explain(error: unknown): never {
-  if (error instanceof ChargingGoesOn) throw new CommandFailed(error.message)
+  if (error instanceof ChargingNotStopped) throw new CommandFailed(error.message)
   if (!(error instanceof BookUnreadable)) throw error
   throw new CommandFailed(
     `${error.message} Nothing can be said about it; run this again once the provider answers.`,
@@ -118,7 +118,10 @@ function report({ compared, repaired, differences }: Reconciliation): void {
     ...differences.map((one) => ['differs', ...cellsOf(one)]),
   ]
   if (rows.length > 0)
-    printTable(['', 'WHAT', 'REFERENCE', 'PAYMENT', 'ACCOUNT', 'AT', 'ID THERE', 'OURS', 'PROVIDER'], rows)
+    printTable(
+      ['', 'WHAT', 'REFERENCE', 'PAYMENT', 'ACCOUNT', 'PROVIDER', 'PROVIDER ID', 'OURS', 'THEIRS'],
+      rows,
+    )
 }
 
 function cellsOf(difference: PlacedDifference): string[] {

@@ -64,5 +64,5 @@ async function openUnlessStopped(
 /** Stops charging before the first sweep, for a database that has just been restored. */
 async function stopIfAsked({ billing, config }: App, byFlag: boolean): Promise<void> {
   if (!byFlag && config.charging !== 'stopped') return
-  await stopCharging(billing.db, 'started_stopped', billing.clock(), { holdsDue: true })
+  await stopCharging(billing.db, 'started_stopped', billing.clock(), { stopsCalendar: true })
 }

@@ -70,7 +70,7 @@ async function list(app: Foundation, asJson: boolean): Promise<number> {
     return 0
   }
   printTable(
-    ['PAYMENT', 'ACCOUNT', 'AT', 'ID THERE', 'LEFT', 'REASON', 'SINCE'],
+    ['PAYMENT', 'ACCOUNT', 'PROVIDER', 'PROVIDER ID', 'LEFT', 'REASON', 'SINCE'],
     found.map((one) => [
       one.paymentId,
       one.accountId,

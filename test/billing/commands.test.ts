@@ -175,7 +175,7 @@ describe('the commands themselves', () => {
     const args = ['--from', '2026-01-01', '--to', '2027-01-01', '--json']
     // A mistyped place would silently be taken for the start.
     expect((await run(reconcile, [...args, '--after', 'rl_mistyped'])).error).toMatch(
-      /^No payment has the reference that --after names/,
+      /^No payment has the reference given with --after/,
     )
     const peace = await run(reconcile, args)
     expect([peace.code, JSON.parse(peace.output)]).toEqual([

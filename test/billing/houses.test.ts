@@ -110,7 +110,7 @@ test('while the keys of a provider are not set, what is due there waits and nobo
     { kind: 'provider_missing', subject: 'old-house' },
   ])
   expect(await listUnsent(moved.app.db, 10)).toMatchObject([
-    { account_id: 'loyal', provider: 'old-house', held_by: 'provider_missing', cause: null },
+    { account_id: 'loyal', provider: 'old-house', blocked_by: 'provider_missing', cause: null },
   ])
   // Weeks go by: nothing is given up.
   await moved.forgetLeases()

@@ -11,7 +11,7 @@ import { resumePaymentMethods } from '../../src/billing/collection/try-payment-m
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
 import { resumeCharging } from '../../src/billing/lifecycle/resume-charging.ts'
 import { findMethod, insertMethod } from '../../src/billing/payments/payment-method-rows.ts'
-import { adoptPayments, ChargingGoesOn } from '../../src/billing/reconciliation/adopt-payments.ts'
+import { adoptPayments, ChargingNotStopped } from '../../src/billing/reconciliation/adopt-payments.ts'
 import { applyHistory } from '../../src/billing/reconciliation/apply-history.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
@@ -50,7 +50,7 @@ async function restore(at = world.app.clock()): Promise<HistoryLine[]> {
   await world.close()
   world = await openBillingWorld({ on: { url: backup!, script }, now: at })
   backup = undefined
-  await stopCharging(world.app.db, 'restored', at, { holdsDue: true })
+  await stopCharging(world.app.db, 'restored', at, { stopsCalendar: true })
   return lines
 }
 
@@ -530,8 +530,8 @@ describe('after a restore', () => {
 
   test('nothing is taken over, and nothing falls due, unless the calendar stands still', async () => {
     await world.subscribe('acct')
-    await expect(adopt()).rejects.toThrow(ChargingGoesOn)
-    await stopCharging(world.app.db, 'operator', world.app.clock(), { holdsDue: true })
+    await expect(adopt()).rejects.toThrow(ChargingNotStopped)
+    await stopCharging(world.app.db, 'operator', world.app.clock(), { stopsCalendar: true })
     world.skipTo('2026-04-06T00:00:00+09:00')
     await world.runDue()
     expect(await world.invoices('acct')).toHaveLength(1)

@@ -148,10 +148,10 @@ test('a charge that waits to be sent is told until it is sent, by what holds it 
 
   const nextOf = async (id: string) => (await world.get(`/subscriptions/${id}/timeline`)).data.next
   expect(await nextOf(ids[0]!)).toMatchObject([
-    { what: 'payment.send', held_by: 'charging_stopped' },
+    { what: 'payment.send', blocked_by: 'charging_stopped' },
     { what: 'renewal.charge' },
   ])
-  expect(JSON.stringify(await nextOf(ids[2]!))).not.toContain('held_by')
+  expect(JSON.stringify(await nextOf(ids[2]!))).not.toContain('blocked_by')
   const environment = {
     DATABASE_URL: world.url,
     VAULT_KEYS: `1:${world.script.vaultKey.toString('base64')}`,
@@ -161,7 +161,7 @@ test('a charge that waits to be sent is told until it is sent, by what holds it 
   expect([unknown, unsent]).toMatchObject([
     [],
     [
-      { account_id: 'acct_0', kind: 'payment', provider: 'scripted', held_by: 'charging_stopped' },
+      { account_id: 'acct_0', kind: 'payment', provider: 'scripted', blocked_by: 'charging_stopped' },
       { account_id: 'acct_1', cause: 'credentials_refused' },
     ],
   ])
@@ -182,10 +182,10 @@ test('a charge that waits to be sent is told until it is sent, by what holds it 
 test('while an operator has stopped charging, what falls due is told to be held up', async () => {
   world = await openBillingWorld({ stoppable: true })
   const id = (await world.subscribe('acct_0')).data.subscription_id
-  await stopCharging(world.app.db, 'a look at the bank', world.app.clock(), { holdsDue: true })
+  await stopCharging(world.app.db, 'a look at the bank', world.app.clock(), { stopsCalendar: true })
   const nextOf = async () => (await world.get(`/subscriptions/${id}/timeline`)).data.next
   expect(await nextOf()).toEqual([{ at: '2026-04-05T09:00:00.000+09:00', what: 'renewal.charge' }])
   await world.advanceTo('2026-04-06T00:00:00+09:00')
-  expect(await nextOf()).toMatchObject([{ what: 'renewal.charge', held_by: 'charging_stopped' }])
+  expect(await nextOf()).toMatchObject([{ what: 'renewal.charge', blocked_by: 'charging_stopped' }])
   expect(JSON.stringify(await nextOf())).not.toContain('bank')
 })

@@ -858,8 +858,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a restored database believes itself until charging resumes',
     file: 'src/billing/charging-stop-rows.ts',
-    from: 'where ${holdsDue}::boolean)',
-    to: 'where not ${holdsDue}::boolean)',
+    from: 'where ${stopsCalendar}::boolean)',
+    to: 'where not ${stopsCalendar}::boolean)',
     story: 'test/billing/restore.test.ts',
   },
   {
@@ -886,7 +886,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'the calendar goes on while charging is stopped',
     file: 'src/billing/due.ts',
-    from: 'kind in dueByClock ? sql`${notHeld} and` : sql``',
+    from: 'kind in dueByClock ? sql`not ${calendarStopped} and` : sql``',
     to: 'kind in dueByClock ? sql`` : sql``',
     story: 'test/billing/restore.test.ts',
   },

@@ -36,7 +36,7 @@ export async function restore(world: SimulatedWorld): Promise<void> {
   world.model.putRight()
   world.model.decidePending()
   await untilDone(world, 'stop charging', (billing) =>
-    stopCharging(billing.db, 'restore', billing.clock(), { holdsDue: true }),
+    stopCharging(billing.db, 'restore', billing.clock(), { stopsCalendar: true }),
   )
   // The service may run meanwhile.
   if (world.random.chance(0.5)) await world.sweep()

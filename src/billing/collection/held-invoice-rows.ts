@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
+import { calendarStopped } from '../charging-stop-rows.ts'
 import { type Invoice, renderNumber } from '../invoices/invoice.ts'
 import { isInDoubt } from '../payments/payment-rows.ts'
 import { lockSubscription } from '../subscriptions/subscription-rows.ts'
@@ -93,7 +94,7 @@ export async function findUnsentRenewal(
     where p.id = ${paymentId} and p.status in ('sending', 'unknown') and p.sent_at is null and p.attempt = 1
       and i.status = 'open' and i.hold is null and i.first_failed_at is null
       and (d.k > 0 or s.trial_ends_at is not null)
-      and not exists (select from billing.charging_stop where holds_due)`.execute(db)
+      and not ${calendarStopped}`.execute(db)
   return found.rows[0]
 }
 

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingTx } from '../app.ts'
+import { calendarStopped } from '../charging-stop-rows.ts'
 import type { MethodInUse } from '../payments/payment.ts'
 import type { Opening } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
@@ -86,7 +87,7 @@ export async function listUnpaidInvoices(
     where i.subscription_id = any (${[...subscriptionIds]}) and i.status = 'open' and i.hold is null
       and (i.first_failed_at is not null and not exists (
           select from billing.payment p where p.invoice_id = i.id and p.status in ('sending', 'unknown'))
-        or exists (select from billing.charging_stop where holds_due)
+        or ${calendarStopped}
           and exists (select from billing.history_applied))
     order by i.id`.execute(tx)
   return found.rows

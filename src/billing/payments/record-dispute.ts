@@ -1,6 +1,7 @@
 import type { BillingTx } from '../app.ts'
 import type { NewEvent } from '../events/event-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
+import { toJson } from '../money.ts'
 import { lostIn, type ProviderDispute } from '../providers/port.ts'
 import { updateDispute } from './dispute-rows.ts'
 
@@ -45,8 +46,7 @@ export async function recordDispute(
     data: {
       payment_id: known.paymentId,
       invoice_id: known.invoiceId,
-      amount: Number(dispute.amount.minor),
-      currency: dispute.amount.currency,
+      ...toJson(dispute.amount),
     },
   }))
 }

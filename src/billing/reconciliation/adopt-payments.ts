@@ -1,7 +1,7 @@
 import { raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
 import type { BillingApp, BillingTerms, BillingTx } from '../app.ts'
-import { findChargingStop } from '../charging-stop-rows.ts'
+import { isCalendarStopped } from '../charging-stop-rows.ts'
 import { openAttempt } from '../collection/attempt-rows.ts'
 import { endDoubts, type Failure, failAttempt } from '../collection/fail-attempt.ts'
 import { readLockedPayments } from '../collection/locked-payment-rows.ts'
@@ -34,8 +34,8 @@ export type Adoption = {
 }
 
 /** Taking payments over while others are made would mix up what was and what is. */
-export class ChargingGoesOn extends Error {
-  override name = 'ChargingGoesOn'
+export class ChargingNotStopped extends Error {
+  override name = 'ChargingNotStopped'
 }
 
 /**
@@ -49,8 +49,8 @@ export async function adoptPayments(
   to: Date,
   onProgress: (adopted: number) => void = () => {},
 ): Promise<Adoption> {
-  if (!(await findChargingStop(app.db))?.holdsDue)
-    throw new ChargingGoesOn('Charging goes on; `rankledger db stop-charging` first.')
+  if (!(await isCalendarStopped(app.db)))
+    throw new ChargingNotStopped('Charging is not stopped; run `rankledger db stop-charging` first.')
   const forgotten = await readForgotten(app, from, to)
   let adopted = 0
   let subscriptions = 0

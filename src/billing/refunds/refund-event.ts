@@ -1,4 +1,5 @@
 import type { NewEvent } from '../events/event-rows.ts'
+import { toJson } from '../money.ts'
 import type { SettledRefund } from './refund-rows.ts'
 
 /** What others are told about a refund. */
@@ -15,8 +16,7 @@ export function refundEvent(
       refund_id: refund.refundId,
       payment_id: refund.paymentId,
       invoice_id: refund.invoiceId,
-      amount: Number(refund.amount.minor),
-      currency: refund.amount.currency,
+      ...toJson(refund.amount),
       ...(code !== undefined && { code }),
     },
   }

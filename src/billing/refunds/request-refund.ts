@@ -1,7 +1,7 @@
 import type { BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import { insertEvents } from '../events/event-rows.ts'
-import { fromJson } from '../money.ts'
+import { fromJson, toJson } from '../money.ts'
 import { refuse } from '../refusals.ts'
 import { type RefundReason, refundRefusal, remainingOf } from './refund.ts'
 import { insertRefund, lockRefundable } from './refund-rows.ts'
@@ -50,8 +50,7 @@ export async function requestRefund(
       data: {
         refund_id: refundId,
         invoice_id: payment.invoiceId,
-        amount: Number(amount.minor),
-        currency: amount.currency,
+        ...toJson(amount),
         reason: asked.reason,
       },
     },

@@ -150,7 +150,7 @@ const TimelineView = Type.Object(
       }),
     ),
     next: Type.Array(
-      Type.Object({ at: Type.String(), what: Type.String(), held_by: Type.Optional(Type.String()) }),
+      Type.Object({ at: Type.String(), what: Type.String(), blocked_by: Type.Optional(Type.String()) }),
     ),
   },
   { title: 'Timeline' },

@@ -1,6 +1,6 @@
 import type { BillingDb } from '../app.ts'
 import { listAuditOf } from '../audit/audit-rows.ts'
-import { findChargingStop, type HeldBy } from '../charging-stop-rows.ts'
+import { type Blocker, isCalendarStopped } from '../charging-stop-rows.ts'
 import { type BillingEvent, listEventsOf } from '../events/event-rows.ts'
 import { listDunning } from '../invoices/dunning-rows.ts'
 import { findTraces } from '../payments/payment-rows.ts'
@@ -24,7 +24,7 @@ export type Next = {
   readonly at: Date
   readonly what: string
   /** Why it does not happen, though its time has come: it is tried again at `at`, and waits as long as this lasts. */
-  readonly held_by?: HeldBy
+  readonly blocked_by?: Blocker
 }
 
 const most = 1000
@@ -53,7 +53,10 @@ export async function readTimeline(
   ]
   facts.sort((a, b) => a.at.getTime() - b.at.getTime())
   const dates = [...nextOf(subscription), ...unpaid]
-  const next = [...((await isStandingStill(db)) ? dates.map((one) => held(one, now)) : dates), ...unsettled]
+  const next = [
+    ...((await isCalendarStopped(db)) ? dates.map((one) => blocked(one, now)) : dates),
+    ...unsettled,
+  ]
   next.sort((a, b) => a.at.getTime() - b.at.getTime())
   return { facts, next }
 }
@@ -68,13 +71,8 @@ async function traced(db: BillingDb, events: readonly BillingEvent[]): Promise<B
   }))
 }
 
-/** An operator who stopped charging has stopped the calendar with it. */
-async function isStandingStill(db: BillingDb): Promise<boolean> {
-  return (await findChargingStop(db))?.holdsDue ?? false
-}
-
-function held(one: Next, now: Date): Next {
-  return one.at <= now ? { ...one, held_by: 'charging_stopped' } : one
+function blocked(one: Next, now: Date): Next {
+  return one.at <= now ? { ...one, blocked_by: 'charging_stopped' } : one
 }
 
 /** What the subscription's own dates will bring. */
@@ -97,10 +95,10 @@ async function listUnpaid(db: BillingDb, subscriptionId: string): Promise<Next[]
 
 /** What has no clear answer yet. Lookups wait by real time too, which is told as if the clock only ran. */
 async function listDoubts(db: BillingDb, subscriptionId: string, now: Date): Promise<Next[]> {
-  return (await listUnsettled(db, subscriptionId, most)).map(({ what, at, waitMs, heldBy }) => {
+  return (await listUnsettled(db, subscriptionId, most)).map(({ what, at, waitMs, blockedBy }) => {
     const byClock = at?.getTime() ?? Number.POSITIVE_INFINITY
     const byItself = waitMs === null ? Number.POSITIVE_INFINITY : now.getTime() + waitMs
     const next = { what, at: new Date(Math.max(now.getTime(), Math.min(byClock, byItself))) }
-    return heldBy === null ? next : { ...next, held_by: heldBy }
+    return blockedBy === null ? next : { ...next, blocked_by: blockedBy }
   })
 }

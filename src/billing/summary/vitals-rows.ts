@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
-import { awayBy, type HeldBy, heldBy } from '../charging-stop-rows.ts'
+import { type Blocker, blockedBy, everyProvider, unreachableBecause } from '../charging-stop-rows.ts'
+import type { Currency, Money } from '../money.ts'
 
 /** What tells at a glance whether money and news flow. Ages are in seconds of service time. */
 export type BillingVitals = {
@@ -50,8 +51,7 @@ export type UnknownMovement = {
   readonly kind: 'payment' | 'refund'
   readonly invoice_id: string
   readonly account_id: string
-  readonly amount: bigint
-  readonly currency: string
+  readonly amount: Money
   readonly provider: string
   readonly reference: string
   /** The provider's own id of the payment. */
@@ -62,9 +62,19 @@ export type UnknownMovement = {
   readonly next_lookup_at: Date
 }
 
+type MoneyRow<T> = Omit<T, 'amount'> & { readonly amount: bigint; readonly currency: Currency }
+
+function withMoney<T extends { readonly amount: bigint; readonly currency: Currency }>({
+  amount,
+  currency,
+  ...row
+}: T): Omit<T, 'amount' | 'currency'> & { readonly amount: Money } {
+  return { ...row, amount: { minor: amount, currency } }
+}
+
 /** Charges and refunds that got no clear answer, oldest first. */
 export async function listUnknown(db: BillingDb, limit: number): Promise<UnknownMovement[]> {
-  const found = await sql<UnknownMovement>`
+  const found = await sql<MoneyRow<UnknownMovement>>`
     select * from (
       select id, 'payment' as kind, invoice_id, account_id, amount, currency, provider, provider_reference as reference,
         provider_id, created_at, lookup_count as lookups, next_lookup_at
@@ -76,11 +86,11 @@ export async function listUnknown(db: BillingDb, limit: number): Promise<Unknown
       from billing.refund r join billing.payment p on p.id = r.payment_id
       where r.status = 'pending' and r.step = 'unknown') open
     order by created_at, id limit ${limit}`.execute(db)
-  return found.rows
+  return found.rows.map(withMoney)
 }
 
 export type UnsentMovement = Omit<UnknownMovement, 'lookups' | 'next_lookup_at' | 'provider_id'> & {
-  readonly held_by: HeldBy
+  readonly blocked_by: Blocker
   /** Why charging was stopped, if that holds it up. */
   readonly cause: string | null
   readonly tries: number
@@ -90,20 +100,20 @@ export type UnsentMovement = Omit<UnknownMovement, 'lookups' | 'next_lookup_at' 
 
 /** Charges and refunds whose time has come and of which nothing could be sent so far, oldest first. A stop holds up no refund. */
 export async function listUnsent(db: BillingDb, limit: number): Promise<UnsentMovement[]> {
-  const cause = sql`(select h.cause from billing.charging_stop h where h.provider in ('*', p.provider) order by h.provider limit 1)`
-  const found = await sql<UnsentMovement>`
+  const cause = sql`(select h.cause from billing.charging_stop h where h.provider in (${everyProvider}, p.provider) order by h.provider limit 1)`
+  const found = await sql<MoneyRow<UnsentMovement>>`
     select * from (
       select p.id, 'payment' as kind, p.invoice_id, p.account_id, p.amount, p.currency, p.provider,
-        p.provider_reference as reference, p.created_at, ${heldBy('p.provider')} as held_by, ${cause} as cause,
+        p.provider_reference as reference, p.created_at, ${blockedBy('p.provider')} as blocked_by, ${cause} as cause,
         p.lookup_count as tries, p.next_lookup_at as next_try_at
       from billing.payment p where ${isUnsent}
       union all
       select r.id, 'refund', r.invoice_id, r.account_id, r.amount, r.currency, p.provider, coalesce(r.provider_reference, ''),
-        r.created_at, ${awayBy('p.provider')}, null, r.lookup_count, r.next_lookup_at
+        r.created_at, ${unreachableBecause('p.provider')}, null, r.lookup_count, r.next_lookup_at
       from billing.refund r join billing.payment p on p.id = r.payment_id
       where r.status = 'pending' and r.sent_at is null and r.unanswered) waiting
     order by created_at, id limit ${limit}`.execute(db)
-  return found.rows
+  return found.rows.map(withMoney)
 }
 
 const isUnsent = sql`p.status in ('sending', 'unknown') and p.sent_at is null`
