@@ -33,7 +33,7 @@ const refusals = {
     'conflict',
     'This notification speaks of no payment, so there is nothing to look up.',
   ],
-  billing_key_invalid: ['unprocessable', 'The provider does not know this payment method.'],
+  billing_key_invalid: ['unprocessable', 'This payment method cannot be used for this account.'],
   currency_not_supported: ['unprocessable', 'The provider does not take this currency.'],
   plan_has_no_trial: ['unprocessable', 'This plan has no trial.'],
   refund_exceeds_remaining: ['unprocessable', 'That is more than what is left to refund.'],

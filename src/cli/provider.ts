@@ -6,9 +6,9 @@ export const provider: Command = {
   usage: `rankledger provider check [--json]
 
 Asks every provider whose keys are set harmless questions and reports line by line: credentials, clock, listing, webhook
-secret. A provider that still holds payment methods in use and has no keys is reported too. Of each it says how many live
-subscriptions it holds the payment method of: while there is one, its keys are needed. Exits 0 if all lines are fine. A provider
-that passes is charged through again, should it have refused our credentials before.`,
+secret. A provider that still holds payment methods in use and has no keys is reported too. For each provider it counts the
+live subscriptions that pay through it: keep its keys until that is 0. Exits 0 if all lines are fine. A provider that refused
+our credentials before and passes now is charged through again.`,
 
   async run(args) {
     const { values, positionals } = parseFlags(args, { json: { type: 'boolean', default: false } })

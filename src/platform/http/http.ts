@@ -319,7 +319,7 @@ function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void
     ? 'The request did not arrive in time.'
     : large
       ? 'The headers are larger than 16 KiB.'
-      : 'This is not HTTP.'
+      : 'This is no valid HTTP/1.1 request.'
   const requestId = newId('req_')
   const body = JSON.stringify({ success: false, error: { code, message, request_id: requestId } })
   socket.end(
