@@ -3,11 +3,8 @@ import { formatMoney, type Money, toJson } from '../billing/money.ts'
 import { type Adoption, adoptPayments, ChargingNotStopped } from '../billing/reconciliation/adopt-payments.ts'
 import type { Difference, PlacedDifference } from '../billing/reconciliation/compare.ts'
 import { findPlace } from '../billing/reconciliation/our-payment-rows.ts'
-import {
-  BookUnreadable,
-  type Reconciliation,
-  reconcilePayments,
-} from '../billing/reconciliation/reconcile-payments.ts'
+import { BookUnreadable } from '../billing/reconciliation/read-book.ts'
+import { type Reconciliation, reconcilePayments } from '../billing/reconciliation/reconcile-payments.ts'
 import { parseDay, parseInstant } from '../platform/time.ts'
 import {
   type Command,

@@ -1157,7 +1157,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'reconciling looks away from what went back by hand while a refund of ours waits',
-    file: 'src/billing/reconciliation/reconcile-payments.ts',
+    file: 'src/billing/reconciliation/compare-book.ts',
     from: "if (verdict === 'in_motion') await",
     to: "if (verdict === 'not_ours') await",
     story: 'test/billing/reconcile.test.ts',
@@ -1178,14 +1178,14 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'a second payment under one reference is nothing to tell',
-    file: 'src/billing/reconciliation/reconcile-payments.ts',
+    file: 'src/billing/reconciliation/compare-book.ts',
     from: 'if (!isAnother(now, payment)) return',
     to: 'if (ours) return',
     story: 'test/billing/reconcile.test.ts',
   },
   {
     name: 'one payment that cannot be recorded ends the comparison of all',
-    file: 'src/billing/reconciliation/reconcile-payments.ts',
+    file: 'src/billing/reconciliation/compare-book.ts',
     from: 'if (concernsAll(error)) throw error',
     to: 'if (!concernsAll(error)) throw error',
     story: 'test/billing/reconcile.test.ts',

@@ -25,7 +25,7 @@ import {
   noteFailedInvoice,
   type OpenPeriod,
 } from './adoption-rows.ts'
-import { readBook } from './reconcile-payments.ts'
+import { readBook } from './read-book.ts'
 
 export type Adoption = {
   /** Payments of the provider that were taken over. */

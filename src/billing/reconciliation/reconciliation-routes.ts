@@ -8,7 +8,8 @@ import type { BillingApp } from '../app.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { refuse } from '../refusals.ts'
 import { reasonOf } from '../sweeps/sweep-failures.ts'
-import { BookUnreadable, reconcilePayments } from './reconcile-payments.ts'
+import { BookUnreadable } from './read-book.ts'
+import { reconcilePayments } from './reconcile-payments.ts'
 import {
   beginReconciliation,
   endReconciliation,
