@@ -131,6 +131,31 @@ describe('an answer about other money than ours is never booked', () => {
     expect(await world.books()).toEqual({ provider: 9900, revenue: -9900 })
   })
 
+  test('what a notification finds while the charge is on its way, its sender is to tell', async () => {
+    world = await openBillingWorld()
+    world.script.hooks.afterCharge = async ({ key }) => {
+      const charge = world.script.book.get(key)!
+      charge.amount = won(99_000n)
+      expect(await settleFromProvider(world.app, key)).toBe('not_known')
+      charge.amount = won(9_900n)
+    }
+    expect((await world.subscribe('acct_1')).status).toBe(201)
+    expect(await alarms()).toEqual([])
+  })
+
+  test('an alarm that came too late goes when both books agree', async () => {
+    world = await openBillingWorld()
+    await world.subscribe('acct_1')
+    const { id, reference } = await payment()
+    world.script.book.get(reference)!.amount = won(99_000n)
+    expect(await settleFromProvider(world.app, reference)).toBe('not_known')
+    expect(await alarms()).toEqual([['amount_differs', id]])
+    world.script.book.get(reference)!.amount = won(9_900n)
+    const [from, to] = [new Date('2026-01-01'), new Date('2027-01-01')]
+    expect(await reconcilePayments(world.app, from, to)).toMatchObject({ repaired: [], differences: [] })
+    expect(await alarms()).toEqual([])
+  })
+
   test('another currency is as wrong as another amount, and another card is no alarm', async () => {
     world = await openBillingWorld()
     world.script.hooks.afterCharge = async ({ key }) => {

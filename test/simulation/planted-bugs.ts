@@ -1114,6 +1114,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/interleavings/machinery.test.ts',
   },
   {
+    name: 'a notification during a charge raises an alarm that nothing ends',
+    file: 'src/billing/collection/settle-from-provider.ts',
+    from: 'if (differs && !ours.isBeingSent)',
+    to: 'if (differs)',
+    story: 'test/billing/outcomes.test.ts',
+  },
+  {
+    name: 'an alarm about an amount stays though both books agree',
+    file: 'src/billing/reconciliation/compare-book.ts',
+    from: 'await clearContradictions(app.db, agreeing.splice(0))',
+    to: 'agreeing.splice(0)',
+    story: 'test/billing/outcomes.test.ts',
+  },
+  {
     name: 'after a restore an attempt that waited for its customer stands in the way of the one that waits since',
     file: 'src/billing/reconciliation/adopt-payments.ts',
     from: 'await endDoubts(tx, [locked!])',

@@ -42,7 +42,8 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   const ours = (sent.length > 0 && (await findByReference(app.db, reference))) || known
   const lookup = await app.providers.named(ours.provider).findPayment(reference, ours.providerId)
   const differs = lookup.kind === 'found' ? !isAsAsked(lookup.payment, ours) : lookup.kind === 'mismatch'
-  if (differs) await raiseContradiction(app.db, 'amount_differs', paymentId, app.clock())
+  // Whoever sends it is told the same and says so; an alarm from here might outlive a settlement that knows of none.
+  if (differs && !ours.isBeingSent) await raiseContradiction(app.db, 'amount_differs', paymentId, app.clock())
   if (differs || lookup.kind !== 'found') return 'not_known'
   await clearContradictions(app.db, [paymentId])
   const outcome = outcomeOfPayment(lookup.payment, ours)

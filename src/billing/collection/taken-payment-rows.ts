@@ -8,6 +8,8 @@ export type KnownPayment = {
   readonly providerId: string | null
   readonly reference: string
   readonly amount: Money
+  /** Somebody is at it, or was until their lease ran out. */
+  readonly isBeingSent: boolean
   /** We have given it up, or the provider declined it. */
   readonly isFailed: boolean
   readonly knew: KnownBefore
@@ -33,6 +35,7 @@ export async function findByReference(db: BillingDb, reference: string): Promise
       providerId: found.provider_id,
       reference,
       amount: { minor: found.amount, currency: found.currency },
+      isBeingSent: found.status === 'sending',
       isFailed: found.status === 'failed',
       knew: { refunded: found.refunded, dispute: found.dispute_status },
     }

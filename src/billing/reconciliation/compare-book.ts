@@ -1,5 +1,6 @@
 import type { BillingApp } from '../app.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
+import { clearContradictions } from '../payments/contradiction.ts'
 import type { Provider, ProviderPayment } from '../providers/port.ts'
 import { listPendingRefunds } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
@@ -45,6 +46,8 @@ export function openBookComparison(
   const { repaired, differences } = found
   const seen = new Set<string>()
   const listedBefore = new Set<string>()
+  /** Payments on which both books agree, until that is noted. */
+  const agreeing: string[] = []
 
   async function readOurs(reference: string): Promise<OurPayment | undefined> {
     return (await findOurs(app.db, name, [reference])).get(reference)
@@ -54,10 +57,14 @@ export function openBookComparison(
     if (seen.has(payment.reference)) return
     seen.add(payment.reference)
     const difference = differenceOf(ours, payment)
-    if (!difference) return
+    if (!difference) return void agreeing.push(ours!.paymentId)
     const left = await repair(app, provider, difference)
     if (left) differences.push({ ...left, provider: name })
     else repaired.push({ ...difference, provider: name })
+  }
+
+  async function endContradictions(): Promise<void> {
+    await clearContradictions(app.db, agreeing.splice(0))
   }
 
   /** Money under a reference of ours that is not the payment we know by it. */
@@ -86,6 +93,7 @@ export function openBookComparison(
           await compareTwin(ours, payment)
         })
       }
+      await endContradictions()
       if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
     },
     async lookUp(reference) {
@@ -96,6 +104,7 @@ export function openBookComparison(
         const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
         if (difference) differences.push({ ...difference, provider: name })
       })
+      await endContradictions()
       seen.add(reference)
       onProgress(found.compared + seen.size, reference)
     },
