@@ -14,9 +14,9 @@ export class PatternError extends Error {
 
 export function compileRegex(pattern: string): LinearRegex {
   const tree = parse(pattern)
-  const states: State[] = []
-  const start = build(states, tree, push(states, { kind: 'match' }))
-  return { test: (text) => run(states, start, text) }
+  const machine: Machine = { states: [], parts: 0 }
+  const start = build(machine, tree, push(machine, { kind: 'match' }))
+  return { test: (text) => run(machine.states, start, text) }
 }
 
 type Accepts = (code: string) => boolean
@@ -35,8 +35,15 @@ type State =
   | { kind: 'assert'; what: Assertion; next: number }
   | { kind: 'split'; nexts: number[] }
 
+/** What is built of a pattern, and of how many parts so far. */
+type Machine = { readonly states: State[]; parts: number }
+
 const mostStates = 5_000
+// A part that leaves no state, such as `()` or `a{0}`, takes its time too, and a few counts repeat it for years. Where every
+// repetition leaves a state, 500 signs cannot make more parts than this.
+const mostParts = 2_500_000
 const mostRepeats = 1_000
+const tooLarge = 'The pattern is too large; write it shorter.'
 
 function parse(pattern: string): Tree {
   const signs = [...pattern]
@@ -199,34 +206,35 @@ function same(sign: string): Accepts {
   return (code) => code === sign || code.toLowerCase() === folded
 }
 
-function push(states: State[], state: State): number {
-  if (states.length >= mostStates) throw new PatternError('The pattern is too large; write it shorter.')
+function push({ states }: Machine, state: State): number {
+  if (states.length >= mostStates) throw new PatternError(tooLarge)
   return states.push(state) - 1
 }
 
 /** Adds the states of a part that lead on to `next`, and says where it begins. */
-function build(states: State[], tree: Tree, next: number): number {
+function build(machine: Machine, tree: Tree, next: number): number {
+  if (++machine.parts > mostParts) throw new PatternError(tooLarge)
   switch (tree.kind) {
     case 'one':
-      return push(states, { kind: 'one', accepts: tree.accepts, next })
+      return push(machine, { kind: 'one', accepts: tree.accepts, next })
     case 'assert':
-      return push(states, { kind: 'assert', what: tree.what, next })
+      return push(machine, { kind: 'assert', what: tree.what, next })
     case 'all':
-      return tree.parts.reduceRight((after, part) => build(states, part, after), next)
+      return tree.parts.reduceRight((after, part) => build(machine, part, after), next)
     case 'any':
-      return push(states, { kind: 'split', nexts: tree.parts.map((part) => build(states, part, next)) })
+      return push(machine, { kind: 'split', nexts: tree.parts.map((part) => build(machine, part, next)) })
     case 'repeat': {
       let after = next
       if (tree.most === Number.POSITIVE_INFINITY) {
-        const loop = push(states, { kind: 'split', nexts: [next] })
-        const nexts = (states[loop] as { nexts: number[] }).nexts
-        nexts.push(build(states, tree.part, loop))
+        const loop = push(machine, { kind: 'split', nexts: [next] })
+        const nexts = (machine.states[loop] as { nexts: number[] }).nexts
+        nexts.push(build(machine, tree.part, loop))
         after = loop
       } else {
         for (let n = tree.least; n < tree.most; n++)
-          after = push(states, { kind: 'split', nexts: [build(states, tree.part, after), next] })
+          after = push(machine, { kind: 'split', nexts: [build(machine, tree.part, after), next] })
       }
-      for (let n = 0; n < tree.least; n++) after = build(states, tree.part, after)
+      for (let n = 0; n < tree.least; n++) after = build(machine, tree.part, after)
       return after
     }
   }

@@ -62,6 +62,12 @@ describe('which results are the site', () => {
     ['(a)\\1', 'regex'],
     ['a{2,1}', 'regex'],
     ['a{1000}{1000}', 'regex'],
+    // What leaves nothing behind is repeated too.
+    ['(){1000}{1000}{100}a', 'regex'],
+    ['a{0}{1000}{1000}{100}b', 'regex'],
+    ['(){1000}{1000}{1000}{1000}a', 'regex'],
+    ['a{0}{1000}{1000}{1000}{1000}', 'regex'],
+    [`${'('.repeat(249)}a${')'.repeat(249)}`, 'regex'],
     ['.*', 'regex'],
     ['a\\', 'regex'],
   ])('%s by %s is refused with a sentence', (site, match) => {
@@ -83,6 +89,12 @@ describe('a linear regular expression', () => {
     '\\x61\\u0062',
     '(?<name>q)\\/',
     'a*?b',
+    // Loops that may go round without a sign.
+    '(a*)*b',
+    '^(|a)+b',
+    '(()*)*d',
+    '^((a?)*|b{0})+x',
+    '((){9}(b{0}){2,}){9}a',
   ]
   const alphabet = 'abcdefxyz.foq/1 2A'
   test.each(patterns)('%s finds what RegExp finds', (pattern) => {
