@@ -97,4 +97,18 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     to: 'const mostParts = 250_000_000',
     story: 'src/batch/tracking/site.test.ts',
   },
+  {
+    name: 'a pattern is matched by way of every empty alternative',
+    file: 'src/batch/tracking/linear-regex.ts',
+    from: 'nexts: [...new Set(tree.parts.map((part) => build(machine, part, next)))],',
+    to: 'nexts: tree.parts.map((part) => build(machine, part, next)),',
+    story: 'src/batch/tracking/site.test.ts',
+  },
+  {
+    name: 'every repetition of a class asks all its members',
+    file: 'src/batch/tracking/linear-regex.ts',
+    from: 'if (before !== undefined) return before',
+    to: 'if (before !== undefined && known.size === 0) return before',
+    story: 'src/batch/tracking/site.test.ts',
+  },
 ]

@@ -182,7 +182,7 @@ function parse(pattern: string): Tree {
       } else members.push(same(first))
     }
     at++
-    return (code) => members.some((accepts) => accepts(code)) !== isNegated
+    return remembering((code) => members.some((accepts) => accepts(code)) !== isNegated)
   }
 
   const tree = alternatives()
@@ -206,6 +206,18 @@ function same(sign: string): Accepts {
   return (code) => code === sign || code.toLowerCase() === folded
 }
 
+/** Asks once for every sign: a class has many members, and every repetition of it asks them all. */
+function remembering(accepts: Accepts): Accepts {
+  const known = new Map<string, boolean>()
+  return (code) => {
+    const before = known.get(code)
+    if (before !== undefined) return before
+    const verdict = accepts(code)
+    known.set(code, verdict)
+    return verdict
+  }
+}
+
 function push({ states }: Machine, state: State): number {
   if (states.length >= mostStates) throw new PatternError(tooLarge)
   return states.push(state) - 1
@@ -222,7 +234,11 @@ function build(machine: Machine, tree: Tree, next: number): number {
     case 'all':
       return tree.parts.reduceRight((after, part) => build(machine, part, after), next)
     case 'any':
-      return push(machine, { kind: 'split', nexts: tree.parts.map((part) => build(machine, part, next)) })
+      // Empty alternatives all lead to the same place, which is looked at once.
+      return push(machine, {
+        kind: 'split',
+        nexts: [...new Set(tree.parts.map((part) => build(machine, part, next)))],
+      })
     case 'repeat': {
       let after = next
       if (tree.most === Number.POSITIVE_INFINITY) {
