@@ -3,6 +3,7 @@ import type { PlantedBug } from '../simulation/planted-bugs.ts'
 
 const story = 'test/batch/collecting.test.ts'
 const rule = 'src/batch/tracking/make-check.test.ts'
+const byHand = 'test/batch/checks-by-hand.test.ts'
 
 /** Mistakes of trackers, each with the test that must find it: `npm run plant -- --list trackers`. */
 export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
@@ -110,5 +111,19 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     from: 'if (before !== undefined) return before',
     to: 'if (before !== undefined && known.size === 0) return before',
     story: 'src/batch/tracking/site.test.ts',
+  },
+  {
+    name: 'a check by hand that cannot go out starts a run every second',
+    file: 'src/batch/tracking/check-rows.ts',
+    from: "where status = 'due' and by_hand and due_at <= ${now} and reason is null)",
+    to: "where status = 'due' and by_hand and due_at <= ${now})",
+    story: byHand,
+  },
+  {
+    name: 'a check by hand at a source that is gone starts a run every second',
+    file: 'src/batch/tracking/collect-ranks.ts',
+    from: 'await noteSeenByRun(tx, now)',
+    to: 'await noteSeenByRun(tx, new Date(0))',
+    story: byHand,
   },
 ]

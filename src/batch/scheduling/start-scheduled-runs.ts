@@ -37,6 +37,7 @@ export async function startScheduledRuns(app: BatchApp): Promise<StartedRuns> {
       if (outcome) started[outcome]++
     }
   }
+  // One run for each check by hand; if it cannot be made, it waits for the slots like any other.
   if (
     hasSource(app.sources, 'ranks') &&
     (await anyCheckDue(app.db, now, { byHand: true })) &&

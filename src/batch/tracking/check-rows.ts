@@ -268,6 +268,16 @@ export async function noteWhyWaiting(
       and reason is distinct from ${reason}`.execute(tx)
 }
 
+/**
+ * Notes that a run sees the checks that were asked for by hand. Whatever keeps them waiting, they start no other one: until
+ * something better is known their reason is that of a check that nobody made.
+ */
+export async function noteSeenByRun(tx: BatchTx, now: Date): Promise<void> {
+  await sql`
+    update batch.rank_check set reason = 'not_checked'
+    where status = 'due' and by_hand and due_at <= ${now} and reason is null`.execute(tx)
+}
+
 /** When something is next to do: a window opens, the last check of a day falls due, or a day ends. */
 export async function nextCheckInstant(
   db: BatchDb,
@@ -305,14 +315,15 @@ export async function nextCheckInstant(
   return rows[0]?.at ?? undefined
 }
 
-/** Whether a check is due, by hand or at all. */
+/** Whether a check is due: one that was asked for by hand and that no run has seen, or any. */
 export async function anyCheckDue(
   db: BatchDb | BatchTx,
   now: Date,
   { byHand }: { byHand: boolean },
 ): Promise<boolean> {
   const { rows } = await sql<{ any: boolean }>`
-    select exists (select from batch.rank_check where status = 'due' and by_hand and due_at <= ${now})
+    select exists (select from batch.rank_check
+                   where status = 'due' and by_hand and due_at <= ${now} and reason is null)
         or (not ${byHand}::boolean
             and (exists (select from batch.tracker where next_plan_at <= ${now})
                  or exists (select from batch.rank_check where status = 'asked')

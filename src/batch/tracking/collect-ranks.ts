@@ -4,7 +4,7 @@ import type { BatchApp, BatchTx } from '../app.ts'
 import { ensureMonths, monthOf } from '../month-rows.ts'
 import { mergeObservations } from '../ranks/record-ranks.ts'
 import { fenceOfRun, type RunInHand, workRun } from '../runs/work-run.ts'
-import { closeChecks, freeLostChecks, insertPlan } from './check-rows.ts'
+import { closeChecks, freeLostChecks, insertPlan, noteSeenByRun } from './check-rows.ts'
 import { claimDue } from './claim-checks.ts'
 import { type Collected, type Drain, type InRun, workThrough } from './drain.ts'
 import { makeCheck } from './make-check.ts'
@@ -39,7 +39,10 @@ async function collect(app: BatchApp, run: RunInHand): Promise<Collected> {
     })
 
   for (const { settings } of app.sources.values()) await openSourceRow(app.db, settings)
-  collected.lost = await inRun((tx) => freeLostChecks(tx, by, new Date(now.getTime() + waitMsAfter(1))))
+  collected.lost = await inRun(async (tx) => {
+    await noteSeenByRun(tx, now)
+    return freeLostChecks(tx, by, new Date(now.getTime() + waitMsAfter(1)))
+  })
   collected.planned = await planDueDays(app, inRun)
   // What was ordered in time may have come since: it is collected first, and closed at the end.
   collected.closed = await closeDays(app, inRun, { isOrderedToo: false })
