@@ -4,6 +4,7 @@ import type { PlantedBug } from '../simulation/planted-bugs.ts'
 const story = 'test/batch/collecting.test.ts'
 const rule = 'src/batch/tracking/make-check.test.ts'
 const byHand = 'test/batch/checks-by-hand.test.ts'
+const changed = 'test/batch/changed-tracker.test.ts'
 
 /** Mistakes of trackers, each with the test that must find it: `npm run plant -- --list trackers`. */
 export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
@@ -125,5 +126,26 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     from: 'await noteSeenByRun(tx, now)',
     to: 'await noteSeenByRun(tx, new Date(0))',
     story: byHand,
+  },
+  {
+    name: 'a check is asked at a source that its tracker has left, with the settings for the new one',
+    file: 'src/batch/tracking/check-rows.ts',
+    from: 'and t.id = c.tracker_id and t.source = ${source}',
+    to: 'and t.id = c.tracker_id',
+    story: changed,
+  },
+  {
+    name: 'a tracker that changes its source leaves the checks of its day behind',
+    file: 'src/batch/tracking/put-tracker.ts',
+    from: 'await moveToNewSource(tx, tracker)',
+    to: 'if (before.source === tracker.source) await moveToNewSource(tx, tracker)',
+    story: changed,
+  },
+  {
+    name: 'what was under way when its tracker changed the source is never asked again',
+    file: 'src/batch/tracking/collect-ranks.ts',
+    from: 'await moveToNewSource(tx)',
+    to: 'if (lost < 0) await moveToNewSource(tx)',
+    story: changed,
   },
 ]

@@ -6,18 +6,30 @@ import type { MatchMode } from './site.ts'
 import { type CheckPlan, mostTries, type Tracker } from './tracker.ts'
 import { installationScope } from './tracker-rows.ts'
 
+/**
+ * Brings checks that are due to the source that their tracker names now, as new ones: those of one tracker when it is
+ * replaced, and of all when a run begins, because what was under way meanwhile comes back where it was asked.
+ */
+export async function moveToNewSource(tx: BatchTx, tracker?: Tracker): Promise<void> {
+  const ofOne = tracker ? sql`and t.workspace_id = ${tracker.workspaceId} and t.id = ${tracker.id}` : sql``
+  await sql`
+    update batch.rank_check c set source = t.source, tries = 0, reason = null
+    from batch.tracker t
+    where c.status = 'due' and t.workspace_id = c.workspace_id and t.id = c.tracker_id and t.source <> c.source
+      ${ofOne}`.execute(tx)
+}
+
 /** The checks of a replaced tracker that nobody has begun, and that it no longer asks for. */
 export async function dropUntouchedChecks(tx: BatchTx, tracker: Tracker): Promise<void> {
   const keys = tracker.keywords?.map(({ key }) => key) ?? null
   await sql`
     delete from batch.rank_check c
     where c.workspace_id = ${tracker.workspaceId} and c.tracker_id = ${tracker.id} and c.status = 'due' and c.tries = 0
-      and (c.source <> ${tracker.source}
-        -- Not correlated: checks stay on the coordinator where keywords are spread over machines.
-        or c.keyword_id not in (
-          select k.id from batch.keyword k
-          where k.workspace_id = ${tracker.workspaceId} and k.removed_at is null
-            and (${keys}::text[] is null or k.key = any (${keys}::text[]))))`.execute(tx)
+      -- Not correlated: checks stay on the coordinator where keywords are spread over machines.
+      and c.keyword_id not in (
+        select k.id from batch.keyword k
+        where k.workspace_id = ${tracker.workspaceId} and k.removed_at is null
+          and (${keys}::text[] is null or k.key = any (${keys}::text[])))`.execute(tx)
 }
 
 /**
@@ -93,7 +105,10 @@ export type DueTracker = Omit<
   'day' | 'keywordId' | 'keyword' | 'tries' | 'dueAt' | 'reserved' | 'spentOn'
 > & { readonly budgetPerDay: number | null }
 
-/** Trackers of a source that have checks due, those that wait longest first. */
+/**
+ * Trackers of a source that have checks due, those that wait longest first. What is left of a tracker that has another
+ * source by now is not asked here: its settings are not this one's.
+ */
 export async function listDueTrackers(tx: BatchTx, source: string, now: Date): Promise<DueTracker[]> {
   const { rows } = await sql<DueTracker>`
     select t.workspace_id as "workspaceId", t.id as "trackerId", t.site, t.match, t.engine, t.device, t.location,
@@ -103,7 +118,7 @@ export async function listDueTrackers(tx: BatchTx, source: string, now: Date): P
       where source = ${source} and status = 'due' and due_at <= ${now} and closes_at > ${now} and tries < ${mostTries}
       group by workspace_id, tracker_id
     ) c
-    join batch.tracker t on t.workspace_id = c.workspace_id and t.id = c.tracker_id
+    join batch.tracker t on t.workspace_id = c.workspace_id and t.id = c.tracker_id and t.source = ${source}
     order by c.since, t.workspace_id, t.id
     limit 1000`.execute(tx)
   return rows

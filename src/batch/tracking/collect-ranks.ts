@@ -4,7 +4,7 @@ import type { BatchApp, BatchTx } from '../app.ts'
 import { ensureMonths, monthOf } from '../month-rows.ts'
 import { mergeObservations } from '../ranks/record-ranks.ts'
 import { fenceOfRun, type RunInHand, workRun } from '../runs/work-run.ts'
-import { closeChecks, freeLostChecks, insertPlan, noteSeenByRun } from './check-rows.ts'
+import { closeChecks, freeLostChecks, insertPlan, moveToNewSource, noteSeenByRun } from './check-rows.ts'
 import { claimDue } from './claim-checks.ts'
 import { type Collected, type Drain, type InRun, workThrough } from './drain.ts'
 import { makeCheck } from './make-check.ts'
@@ -40,8 +40,10 @@ async function collect(app: BatchApp, run: RunInHand): Promise<Collected> {
 
   for (const { settings } of app.sources.values()) await openSourceRow(app.db, settings)
   collected.lost = await inRun(async (tx) => {
+    const lost = await freeLostChecks(tx, by, new Date(now.getTime() + waitMsAfter(1)))
+    await moveToNewSource(tx)
     await noteSeenByRun(tx, now)
-    return freeLostChecks(tx, by, new Date(now.getTime() + waitMsAfter(1)))
+    return lost
   })
   collected.planned = await planDueDays(app, inRun)
   // What was ordered in time may have come since: it is collected first, and closed at the end.

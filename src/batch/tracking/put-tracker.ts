@@ -5,7 +5,7 @@ import { cleanAll } from '../keywords/clean-keywords.ts'
 import type { Keyword } from '../keywords/keyword.ts'
 import { refuse } from '../refusals.ts'
 import type { RankSource, Source, SourceName } from '../sources/port.ts'
-import { dropUntouchedChecks } from './check-rows.ts'
+import { dropUntouchedChecks, moveToNewSource } from './check-rows.ts'
 import { type MatchMode, readSite } from './site.ts'
 import { dayAfter, type Every, firstCheckDay, planOf, type Tracker, type Window } from './tracker.ts'
 import { findTracker, lockTrackers, upsertTracker } from './tracker-rows.ts'
@@ -25,7 +25,10 @@ export type TrackerForm = {
   budget_per_day?: number
 }
 
-/** Creates a tracker or puts another in its place. Nothing is spent by it: its first checks come with its window. */
+/**
+ * Creates a tracker or puts another in its place. Nothing is spent by it: its first checks come with its window. What is
+ * planned for today and not yet made is asked as the new one says.
+ */
 export async function putTracker(
   app: BatchApp,
   workspaceId: string,
@@ -67,7 +70,10 @@ export async function putTracker(
       nextPlanAt: planOf(nextDay, window).opensAt,
     }
     if (!(await upsertTracker(tx, tracker, now))) throw refuse('series_taken')
-    if (before) await dropUntouchedChecks(tx, tracker)
+    if (before) {
+      await moveToNewSource(tx, tracker)
+      await dropUntouchedChecks(tx, tracker)
+    }
     return tracker
   })
 }
