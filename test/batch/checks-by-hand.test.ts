@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import type { BatchApp } from '../../src/batch/app.ts'
 import { startScheduledRuns } from '../../src/batch/scheduling/start-scheduled-runs.ts'
@@ -143,4 +144,29 @@ test('a check by hand that came a moment too late for the run it was told has on
   expect(await statusOf('word 4')).toEqual({ status: 'done', reason: null })
   await look(batch)
   expect(await runsByHand()).toBe(before + 1)
+})
+
+test('a check by hand that finds another one starting the run at the same time is told that run', async () => {
+  const other = new pg.Client({ connectionString: world.databaseUrl })
+  await other.connect()
+  try {
+    await other.query('begin')
+    await other.query(
+      `insert into batch.run (id, task, trigger, status, queued_at, leased_until)
+       values ('run_of_the_other', 'collect_ranks', 'manual', 'queued', now(), now() + interval '1 hour')`,
+    )
+    const asking = check(['word 5'])
+    const waiting = () =>
+      world.query(
+        `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+    await expect.poll(waiting).toHaveLength(1)
+    await other.query('commit')
+    const { status, body } = await asking
+    expect([status, body.data]).toEqual([202, { run_id: 'run_of_the_other', checks: 1, cost: 1 }])
+  } finally {
+    await other.end()
+  }
+  await workQueued(world.app.batch)
+  expect(await statusOf('word 5')).toEqual({ status: 'done', reason: null })
 })

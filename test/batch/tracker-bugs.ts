@@ -148,4 +148,11 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     to: 'if (lost < 0) await moveToNewSource(tx)',
     story: changed,
   },
+  {
+    name: 'of two checks by hand at once one is told a run that does not exist',
+    file: 'src/batch/tracking/request-checks.ts',
+    from: 'if (!(await insertQueuedRun(tx, run))) return runForChecks(tx, now)',
+    to: 'if (!(await insertQueuedRun(tx, run))) return runId',
+    story: byHand,
+  },
 ]

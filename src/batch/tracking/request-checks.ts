@@ -1,7 +1,7 @@
 import { newId } from '../../platform/id.ts'
 import { enqueue } from '../../platform/queue/queue.ts'
 import { dayOf } from '../../platform/time.ts'
-import type { BatchApp } from '../app.ts'
+import type { BatchApp, BatchTx } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { refuse } from '../refusals.ts'
@@ -43,13 +43,21 @@ export async function requestChecks(
   return app.db.transaction().execute(async (tx) => {
     const plan = planOf(dayOf(now, tracker.window.zone), tracker.window)
     const checks = await insertChecksByHand(tx, tracker, plan, [...ids.values()], now)
-    const inProgress = await findRunInProgress(tx, 'collect_ranks')
-    const runId = inProgress ?? newId('run_', now)
-    const run = { id: runId, task: 'collect_ranks', trigger: 'manual', queuedAt: now } as const
-    if (inProgress === undefined && (await insertQueuedRun(tx, run)))
-      await enqueue(tx, 'batch.collect-ranks', { runId }, { key: runId })
+    const runId = await runForChecks(tx, now)
     return { runId, checks, cost }
   })
+}
+
+/** The run under way, which looks for what is due until its end, or else a new one. */
+async function runForChecks(tx: BatchTx, now: Date): Promise<string> {
+  const inProgress = await findRunInProgress(tx, 'collect_ranks')
+  if (inProgress !== undefined) return inProgress
+  const runId = newId('run_', now)
+  const run = { id: runId, task: 'collect_ranks', trigger: 'manual', queuedAt: now } as const
+  // Somebody else was quicker since we looked, and may even have finished.
+  if (!(await insertQueuedRun(tx, run))) return runForChecks(tx, now)
+  await enqueue(tx, 'batch.collect-ranks', { runId }, { key: runId })
+  return runId
 }
 
 async function requireAffordable(
