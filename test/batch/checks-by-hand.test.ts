@@ -170,3 +170,12 @@ test('a check by hand that finds another one starting the run at the same time i
   await workQueued(world.app.batch)
   expect(await statusOf('word 5')).toEqual({ status: 'done', reason: null })
 })
+
+test('a check by hand of unknown keywords names each of them by its place in the list that was sent', async () => {
+  const sent = ['word 6', 'WORD 6', 'nobody knows', 'word 7', 'unheard of', 'Nobody Knows']
+  const { status, body } = await check(sent, { dry_run: true })
+  expect([status, body.error.code]).toEqual([404, 'keyword_not_found'])
+  expect(body.error.details.map(({ path, code }: { path: string; code: string }) => [path, code])).toEqual(
+    [2, 4, 5].map((at) => [`keywords[${at}]`, 'keyword_not_found']),
+  )
+})

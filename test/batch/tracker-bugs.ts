@@ -155,4 +155,18 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     to: 'if (!(await insertQueuedRun(tx, run))) return runId',
     story: byHand,
   },
+  {
+    name: 'unknown keywords are counted without those that were sent twice',
+    file: 'src/batch/tracking/request-checks.ts',
+    from: 'const unknown = named.flatMap(',
+    to: 'const unknown = keys.flatMap(',
+    story: byHand,
+  },
+  {
+    name: 'only the first unknown keyword is told',
+    file: 'src/batch/tracking/request-checks.ts',
+    from: '{ details: unknown })',
+    to: '{ details: unknown.slice(0, 1) })',
+    story: byHand,
+  },
 ]

@@ -1,5 +1,6 @@
 import { newId } from '../../platform/id.ts'
 import { enqueue } from '../../platform/queue/queue.ts'
+import type { RefusalDetail } from '../../platform/refusal.ts'
 import { dayOf } from '../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'
@@ -22,19 +23,15 @@ export async function requestChecks(
   trackerId: string,
   { keywords, isDry, isForAll }: { keywords: readonly unknown[]; isDry: boolean; isForAll: boolean },
 ): Promise<RequestedChecks> {
-  const keys = [...new Set(cleanAll(keywords).map(({ key }) => key))]
+  const named = cleanAll(keywords).map(({ key }) => key)
+  const keys = [...new Set(named)]
   const tracker = await findTracker(app.db, workspaceId, trackerId)
   if (!tracker) throw refuse('tracker_not_found')
   const source = rankSourceOf(app, tracker.source)
   requireBudget(source, isForAll)
   const ids = await findKeywordIds(app.db, workspaceId, keys)
-  const unknown = keys.findIndex((key) => !ids.has(key))
-  if (unknown >= 0) {
-    const message = 'This keyword is not registered in the workspace.'
-    throw refuse('keyword_not_found', {
-      details: [{ path: `keywords[${unknown}]`, code: 'keyword_not_found', message }],
-    })
-  }
+  const unknown = named.flatMap((key, at) => (ids.has(key) ? [] : [unknownAt(at)]))
+  if (unknown.length > 0) throw refuse('keyword_not_found', { details: unknown })
   const cost = keys.length * source.ranks.callsFor(tracker.engine, tracker.depth)
   if (isDry) return { runId: null, checks: keys.length, cost }
   await requireAffordable(app, source, tracker, cost)
@@ -46,6 +43,11 @@ export async function requestChecks(
     const runId = await runForChecks(tx, now)
     return { runId, checks, cost }
   })
+}
+
+function unknownAt(index: number): RefusalDetail {
+  const message = 'This keyword is not registered in the workspace.'
+  return { path: `keywords[${index}]`, code: 'keyword_not_found', message }
 }
 
 /** The run under way, which looks for what is due until its end, or else a new one. */
