@@ -439,6 +439,10 @@ async function batch(): Promise<void> {
     keywords: ['running shoes', '나이키 운동화', 'Running  Shoes'],
   })
   await show('POST', '/api/batch/keywords', { workspace_id: 'ws_1', keywords: ['fine', '👟', '   '] })
+  say(
+    'With `days` (up to 92) each keyword comes with its ranks, 40,000 in a page: it ends before the keyword whose ranks no longer fit, and `next_cursor`',
+    'goes on there. Of a keyword that alone has more, the newest 40,000 are told; `GET /api/batch/ranks/{keyword}` tells all.',
+  )
   await show('GET', '/api/batch/keywords?workspace_id=ws_1&q=run&days=30')
   await show('DELETE', '/api/batch/keywords', { workspace_id: 'ws_1', keywords: ['나이키 운동화'] })
 
@@ -461,6 +465,7 @@ async function batch(): Promise<void> {
       { keyword: 'never registered', day: today, status: 'not_in_depth' },
     ],
   })
+  say('`best` tells the best place ever of each series; of more than 1,000, of those that were ranked last.')
   await show('GET', `/api/batch/ranks/running%20shoes?workspace_id=ws_1&from=${today}&to=${today}`)
 
   say(

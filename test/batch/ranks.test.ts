@@ -373,6 +373,37 @@ describe('the history', () => {
     expect(await ranksOf(workspace, 'shoes', '&from=2028-01-01')).toHaveLength(2)
   })
 
+  test('tells the best places of the thousand series seen last, and of each the best ever', async () => {
+    const workspace = await newWorkspace('shoes')
+    const [id] = await world.query<{ id: string }>('select id from batch.keyword where workspace_id = $1', [
+      workspace,
+    ])
+    await record(workspace, [
+      ranked('shoes', '2030-01-10', 1, { location: 'old' }),
+      ranked('shoes', '2030-01-11', 2, { location: 'older-than-most' }),
+      ranked('shoes', '2030-01-15', 9, { location: 'place-1' }),
+    ])
+    await world.query(
+      `insert into batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, checked_at)
+       select $1, $2, date '2030-01-12' + s % 3, 'naver', 'mobile', 'place-' || s, 'ranked', 5, 100, timestamptz '2030-01-15 10:00Z'
+       from generate_series(2, 999) s`,
+      [workspace, id!.id],
+    )
+    // Months that were dropped: of a series that goes on, and of one that has ended.
+    await world.query(
+      `insert into batch.dropped_best_rank (workspace_id, keyword_id, engine, device, location, position, day)
+       values ($1, $2, 'naver', 'mobile', 'place-1', 3, '2027-01-01'), ($1, $2, 'naver', 'mobile', 'ended', 1, '2027-01-01')`,
+      [workspace, id!.id],
+    )
+    const { best } = (await history(workspace, 'shoes', '&limit=1')).body.data
+    const places = ['older-than-most', ...Array.from({ length: 999 }, (_, at) => `place-${at + 1}`)]
+    expect(best.map(({ location }: Told) => location)).toEqual(places.sort())
+    expect(best.find(({ location }: Told) => location === 'place-1')).toMatchObject({
+      position: 3,
+      day: '2027-01-01',
+    })
+  })
+
   test('survives the removal of its keyword and returns with it', async () => {
     const workspace = await newWorkspace('shoes')
     await record(workspace, [ranked('shoes', '2030-01-14', 4)])

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these texts are source code
 import type { PlantedBug } from '../simulation/planted-bugs.ts'
 
 const access = 'test/platform/access.test.ts'
@@ -7,6 +8,7 @@ const sessions = 'test/platform/sessions.test.ts'
 const fairness = 'test/platform/fairness.test.ts'
 const erasure = 'test/billing/kept-answers.test.ts'
 const config = 'src/config.test.ts'
+const recentRanks = 'test/batch/recent-ranks.test.ts'
 
 /** Mistakes that let somebody in or something out, each with the test that must find it: `npm run plant -- --list safety`. */
 export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
@@ -184,5 +186,33 @@ export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
     from: 'const toleranceSeconds = 300',
     to: 'const toleranceSeconds = 3_000_000',
     story: 'src/billing/providers/standard-webhooks.test.ts',
+  },
+  {
+    name: 'a page of keywords holds every rank of every series',
+    file: 'src/batch/keywords/keyword-rows.ts',
+    from: 'limit ${sql.lit(most + 1)}`',
+    to: '`',
+    story: recentRanks,
+  },
+  {
+    name: 'the ranks of one keyword have no end',
+    file: 'src/batch/keywords/keyword-rows.ts',
+    from: 'limit ${sql.lit(most)}\n',
+    to: '',
+    story: recentRanks,
+  },
+  {
+    name: 'a page with ranks counts as a short one',
+    file: 'src/batch/keywords/keyword-routes.ts',
+    from: "longWith: 'days', ",
+    to: '',
+    story: recentRanks,
+  },
+  {
+    name: 'the best places of a keyword have no end',
+    file: 'src/batch/ranks/best-rank-rows.ts',
+    from: 'limit ${sql.lit(mostSeries)}',
+    to: '',
+    story: 'test/batch/ranks.test.ts',
   },
 ]

@@ -3,12 +3,13 @@ import { envelope, nullable, page, success } from '../../platform/http/answers.t
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { reading } from '../../platform/http/may-lag.ts'
-import { pageQuery } from '../../platform/page.ts'
-import { addDays, dayOf, renderInstant } from '../../platform/time.ts'
+import { type Page, pageQuery } from '../../platform/page.ts'
+import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { refuse } from '../refusals.ts'
 import { workspaceOf } from '../workspace.ts'
-import { listRecentRanks } from './keyword-rows.ts'
+import { addRecentRanks } from './add-recent-ranks.ts'
+import type { RecentRank, RegisteredKeyword } from './keyword-rows.ts'
 import { registerKeywords } from './register-keywords.ts'
 import { removeKeywords } from './remove-keywords.ts'
 import { searchKeywords } from './search-keywords.ts'
@@ -34,7 +35,7 @@ const Keyword = Type.Object(
           status: Type.String({ description: 'ranked, not_in_depth or failed' }),
           position: nullable(Type.Integer()),
         }),
-        { description: 'With `days`: its ranks of so many days up to today, oldest first' },
+        { description: 'With `days`: its newest 40,000 ranks, oldest first' },
       ),
     ),
   },
@@ -83,7 +84,7 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/keywords',
     {
-      config: { access: 'batch:read', limited: true, mayLag: true },
+      config: { access: 'batch:read', limited: true, longWith: 'days', mayLag: true },
       schema: {
         operationId: 'listKeywords',
         summary: 'List or search the keywords of a workspace',
@@ -95,7 +96,11 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
             workspace_id: Type.Optional(WorkspaceId),
             q: Type.Optional(Type.String({ maxLength: 640 })),
             days: Type.Optional(
-              Type.Integer({ minimum: 1, maximum: 92, description: 'Include the ranks of so many days' }),
+              Type.Integer({
+                minimum: 1,
+                maximum: 92,
+                description: 'Include ranks of so many days up to today',
+              }),
             ),
             ...pageQuery,
           },
@@ -108,24 +113,17 @@ export function keywordRoutes(http: Http, app: BatchApp): void {
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
       const reader = reading(app, request)
-      const { items, nextCursor } = await searchKeywords(reader, workspaceId, request.query)
+      const found = await searchKeywords(reader, workspaceId, request.query)
       const { days } = request.query
-      const ranks =
-        days === undefined
-          ? undefined
-          : await listRecentRanks(
-              reader.db,
-              workspaceId,
-              items.map(({ id }) => id),
-              addDays(dayOf(app.clock(), app.timeZone), 1 - days),
-            )
+      const listed: Page<RegisteredKeyword & { ranks?: RecentRank[] }> =
+        days === undefined ? found : await addRecentRanks(reader, workspaceId, found, days)
       return envelope({
-        keywords: items.map(({ id, display, createdAt }) => ({
+        keywords: listed.items.map(({ display, createdAt, ranks }) => ({
           keyword: display,
           created_at: renderInstant(createdAt, app.timeZone),
-          ...(ranks && { ranks: ranks.get(id) ?? [] }),
+          ...(ranks && { ranks }),
         })),
-        next_cursor: nextCursor,
+        next_cursor: listed.nextCursor,
       })
     },
   )

@@ -172,22 +172,44 @@ export type RecentRank = {
   position: number | null
 }
 
-/** What was found for these keywords since a day, of every series, oldest first. */
+export type RecentRanks = {
+  ranksOf: Map<bigint, RecentRank[]>
+  /** The first keyword that is not among them, because its ranks would have been too many; undefined: all are. */
+  endsBefore: bigint | undefined
+}
+
+/**
+ * What was found for these keywords since a day, of every series, oldest first: of as many keywords, in their order, as have
+ * no more than `most` ranks together, and of the first one at least, of which the newest `most` are told.
+ *
+ * A keyword has as many series as somebody cares to name, so no more is read than is told: the list stands sorted and the
+ * join keeps its order, in which the limit ends it.
+ */
 export async function listRecentRanks(
   db: BatchDb,
   workspaceId: string,
   ids: readonly bigint[],
   since: string,
-): Promise<Map<bigint, RecentRank[]>> {
+  most: number,
+): Promise<RecentRanks> {
   const { rows } = await sql<RecentRank & { keyword_id: bigint }>`
-      select keyword_id, day::text, engine, device, location, status, position from batch.rank
-      where workspace_id = ${workspaceId} and keyword_id = any (${[...ids]}::bigint[]) and day >= ${since}
-      order by day, engine, device, location`.execute(db)
-  const found = new Map<bigint, RecentRank[]>()
+      select k.id as keyword_id, r.day::text, r.engine, r.device, r.location, r.status, r.position
+      from (
+        select id, n from unnest(${[...ids]}::bigint[]) with ordinality as given (id, n) order by n
+      ) k
+      cross join lateral (
+        select day, engine, device, location, status, position from batch.rank
+        where workspace_id = ${workspaceId} and keyword_id = k.id and day >= ${since}
+        order by day desc, engine desc, device desc, location desc
+        limit ${sql.lit(most)}
+      ) r
+      order by k.n, r.day, r.engine, r.device, r.location
+      limit ${sql.lit(most + 1)}`.execute(db)
+  const ranksOf = new Map<bigint, RecentRank[]>()
   for (const { keyword_id, ...rank } of rows) {
-    const ranks = found.get(keyword_id)
+    const ranks = ranksOf.get(keyword_id)
     if (ranks) ranks.push(rank)
-    else found.set(keyword_id, [rank])
+    else ranksOf.set(keyword_id, [rank])
   }
-  return found
+  return { ranksOf, endsBefore: rows.length > most ? rows.at(-1)!.keyword_id : undefined }
 }

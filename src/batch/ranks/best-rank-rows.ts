@@ -16,47 +16,44 @@ export type BestRank = {
 // A mean of 1.6 is better than one of 2.4, though both are rounded to 2.
 const place = 'coalesce(mean_position, position)'
 
-/** The best place of each of a keyword's series: in what is stored, or in the months that were dropped. */
+// The least of lists that begin with the place, then the day: years of ranks are gone through once, and not sorted.
+const standing = sql.raw(
+  `array[${place}, day - date '2000-01-01', position, num_nonnulls(mean_position)]::real[]`,
+)
+
+/** A keyword has as many series as somebody cares to name. */
+const mostSeries = 1_000
+
+/**
+ * The best place of each of a keyword's series, in what is stored or in the months that were dropped; of very many, those of
+ * the series that were ranked last.
+ */
 export async function listBestRanks(
   db: BatchDb,
   workspaceId: string,
   keywordId: bigint,
 ): Promise<BestRank[]> {
-  const [stored, dropped] = await Promise.all([
-    // The least of lists that begin with the place, then the day: years of ranks are gone through once, and not sorted.
-    sql<BestRank>`
-      select engine, device, location, best[3]::int as position,
-             case when best[4] = 1 then best[1] end as "meanPosition", date '2000-01-01' + best[2]::int as day
-      from (select engine, device, location, min(array[
-                     ${sql.raw(place)}, day - date '2000-01-01', position, num_nonnulls(mean_position)]::real[]) as best
-            from batch.rank
-            where workspace_id = ${workspaceId} and keyword_id = ${keywordId} and status = 'ranked'
-            group by engine, device, location) b`.execute(db),
-    sql<BestRank>`
-      select engine, device, location, position, mean_position as "meanPosition", day
-      from batch.dropped_best_rank
-      where workspace_id = ${workspaceId} and keyword_id = ${keywordId}`.execute(db),
-  ])
-  return bestOfEach([...stored.rows, ...dropped.rows])
-}
-
-function bestOfEach(ranks: readonly BestRank[]): BestRank[] {
-  const best = new Map<string, BestRank>()
-  for (const rank of ranks) {
-    const name = seriesOf(rank)
-    const known = best.get(name)
-    if (!known || isBetter(rank, known)) best.set(name, rank)
-  }
-  return [...best.values()].sort((a, b) => (seriesOf(a) < seriesOf(b) ? -1 : 1))
-}
-
-// No name of a series has a space in it.
-const seriesOf = ({ engine, device, location }: BestRank) => `${engine} ${device} ${location}`
-
-/** A better place, or the same one on an earlier day. */
-function isBetter(a: BestRank, b: BestRank): boolean {
-  const [placeOfA, placeOfB] = [a.meanPosition ?? a.position, b.meanPosition ?? b.position]
-  return placeOfA < placeOfB || (placeOfA === placeOfB && a.day < b.day)
+  const { rows } = await sql<BestRank>`
+    select engine, device, location, best[3]::int as position,
+           case when best[4] = 1 then best[1] end as "meanPosition", date '2000-01-01' + best[2]::int as day
+    from (
+      select engine, device, location, min(best) as best
+      from (
+        select engine, device, location, min(${standing}) as best, max(day) as last_day
+        from batch.rank
+        where workspace_id = ${workspaceId} and keyword_id = ${keywordId} and status = 'ranked'
+        group by engine, device, location
+        union all
+        select engine, device, location, ${standing}, day
+        from batch.dropped_best_rank
+        where workspace_id = ${workspaceId} and keyword_id = ${keywordId}
+      ) told
+      group by engine, device, location
+      order by max(last_day) desc, engine, device, location
+      limit ${sql.lit(mostSeries)}
+    ) b
+    order by engine, device, location`.execute(db)
+  return rows
 }
 
 /** Keeps the best places of a month that is about to go. Doing it twice changes nothing. */

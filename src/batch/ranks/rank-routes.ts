@@ -57,7 +57,7 @@ const History = Type.Object({
         mean_position: nullable(Type.Number()),
         day: Day,
       }),
-      { description: 'On the first page: the best place ever of each series, and when it was first there' },
+      { description: 'First page: the best place ever, and its first day, of the 1,000 series ranked last' },
     ),
   ),
   next_cursor: nullable(Type.String()),

@@ -125,9 +125,10 @@ export function hasLargeBody({ headers, principal }: FastifyRequest): boolean {
 }
 
 /** A long page: making and writing it takes as long as reading a large body. */
-function mayBeAnsweredAtLength({ query, routeOptions }: FastifyRequest): boolean {
-  const { limit } = query as { limit?: string | string[] }
-  return limit === undefined ? routeOptions.config.longPages === true : !(Number(limit) <= largePage)
+function mayBeAnsweredAtLength({ query, routeOptions: { config } }: FastifyRequest): boolean {
+  const { limit, ...others } = query as { limit?: string | string[]; [field: string]: unknown }
+  if (config.longWith !== undefined && others[config.longWith] !== undefined) return true
+  return limit === undefined ? config.longPages === true : !(Number(limit) <= largePage)
 }
 
 function hold(request: FastifyRequest, turns: Turns, name: string): void {

@@ -45,6 +45,8 @@ declare module 'fastify' {
     limited?: true
     /** Its pages are long unless the caller asks for short ones. */
     longPages?: true
+    /** With this field in the query any of its pages may be long. */
+    longWith?: string
     /** Takes an Idempotency-Key. */
     once?: true
   }
