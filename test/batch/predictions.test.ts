@@ -178,6 +178,10 @@ test('once the horizon has passed, each model is told how its predictions turned
     'ws_mine',
     latest.map(({ key, position }, at) => ranked(key, '2030-01-15', Math.round(position * factors[at]!))),
   )
+  // The 15th is not over: more of its ranks may come.
+  expect(await run(world, 'predict')).toMatchObject({ metrics: { outcomes: 0 } })
+  expect((await world.get(`/api/batch/models/${modelId}`)).body.data.live_quality).toBeNull()
+  await world.advanceTo('2030-01-16T00:10:00Z')
   expect(await run(world, 'predict')).toMatchObject({ metrics: { outcomes: 3 } })
   const { live_quality } = (await world.get(`/api/batch/models/${modelId}`)).body.data
   const losses = [probabilities.rise, probabilities.hold, probabilities.fall].map(

@@ -5,8 +5,9 @@ const story = 'test/batch/collecting.test.ts'
 const rule = 'src/batch/tracking/make-check.test.ts'
 const byHand = 'test/batch/checks-by-hand.test.ts'
 const changed = 'test/batch/changed-tracker.test.ts'
+const quality = 'test/batch/live-quality.test.ts'
 
-/** Mistakes of trackers, each with the test that must find it: `npm run plant -- --list trackers`. */
+/** Mistakes of trackers and of what is told from ranks, each with the test that must find it: `npm run plant -- --list trackers`. */
 export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
   {
     name: 'a check that is done is made again, and paid for again',
@@ -168,5 +169,19 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     from: '{ details: unknown })',
     to: '{ details: unknown.slice(0, 1) })',
     story: byHand,
+  },
+  {
+    name: 'ranks that one workspace has of today, or of tomorrow, settle the predictions of another',
+    file: 'src/batch/predictions/predict-ranks.ts',
+    from: 'Math.min(calendar.days.at(-1)!, dayOrdinal(lastCompleteDay(app)))',
+    to: 'calendar.days.at(-1)!',
+    story: quality,
+  },
+  {
+    name: 'today counts as a day that is over',
+    file: 'src/batch/dataset/last-complete-day.ts',
+    from: 'app.timeZone), -1)',
+    to: 'app.timeZone), 0)',
+    story: quality,
   },
 ]

@@ -8,8 +8,9 @@ import {
   gatherSurroundings,
   type Surroundings,
 } from '../dataset/features.ts'
-import { dayName } from '../dataset/history.ts'
+import { dayName, dayOrdinal } from '../dataset/history.ts'
 import { type HistoryPart, withHistoryInParts } from '../dataset/history-rows.ts'
+import { lastCompleteDay } from '../dataset/last-complete-day.ts'
 import { type NaiveRule, naiveRules, signOf } from '../learning/rivals.ts'
 import { loadModel } from '../models/artifact.ts'
 import { predictWithReasons, type Reasons } from '../models/explain.ts'
@@ -39,6 +40,7 @@ export async function predictRanks(app: BatchApp, { runId }: { runId: string }):
       run: run.id,
       take: run.take,
       now: app.clock(),
+      timeZone: app.timeZone,
       connection: app.connection,
       active,
       model,
@@ -56,6 +58,7 @@ export type ScoringWork = {
   run: string
   take: number
   now: Date
+  timeZone: string
   connection: BatchApp['connection']
   active: RegisteredModel
   model: Model
@@ -84,7 +87,8 @@ export async function scoreAll(
       report(surroundingsShare * (passed / ranks))
     })
     const around = gathering.end()
-    const lastDay = calendar.days.at(-1)!
+    // No workspace's ranks of today, or of tomorrow, end the horizon of what was said of another's.
+    const lastDay = Math.min(calendar.days.at(-1)!, dayOrdinal(lastCompleteDay(app)))
     passed = 0
     const storing = oneBehind<void>()
     const store = async (block: NewPrediction[]) => {

@@ -14,7 +14,7 @@ import {
 } from './prediction-rows.ts'
 
 /** What scoring reaches from its thread. */
-export type ScoringApp = Pick<BatchApp, 'db' | 'fence'> & { clock(): Date }
+export type ScoringApp = Pick<BatchApp, 'db' | 'fence' | 'timeZone'> & { clock(): Date }
 
 const pageSize = 5_000
 /** A late import may still tell an outcome; after this many days nobody waits for it. */

@@ -18,7 +18,8 @@ await answerFromThread<ScoringWork>(async (work, report) => {
   })
   try {
     const fence = fenceOfRun({ id: work.run, take: work.take })
-    return await scoreAll({ db: openDb(pool), clock: () => work.now, fence }, work, report)
+    const app = { db: openDb(pool), clock: () => work.now, timeZone: work.timeZone, fence }
+    return await scoreAll(app, work, report)
   } finally {
     await pool.end()
   }

@@ -3,6 +3,7 @@ import { type Among, countRows, type Examples, rowsBefore, rowsFrom } from '../d
 import { examplesOf, featureNames } from '../dataset/features.ts'
 import { dayName, dayOrdinal } from '../dataset/history.ts'
 import { readHistory } from '../dataset/history-rows.ts'
+import { lastCompleteDay } from '../dataset/last-complete-day.ts'
 import { logLossAmong, measure } from '../learning/metrics.ts'
 import { lossOfShares, type NaiveRule, naiveRuleNames, sharesOf } from '../learning/rivals.ts'
 import { classes, type Figures, type RegisteredModel } from '../models/manifest.ts'
@@ -10,7 +11,6 @@ import { type Model, predict } from '../models/model.ts'
 import { CorruptModel, decodeModel, sha256Of } from '../models/model-codec.ts'
 import { findActive, findJudged } from '../models/model-rows.ts'
 import { figuresOf } from './make-model.ts'
-import { lastCompleteDay } from './train-classifier.ts'
 
 export type ModelScore = {
   model: RegisteredModel

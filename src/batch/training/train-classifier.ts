@@ -1,10 +1,10 @@
 import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
 import { release } from '../../platform/release.ts'
-import { addDays, type Day, dayOf } from '../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { featureNames } from '../dataset/features.ts'
 import { readHistory } from '../dataset/history-rows.ts'
+import { lastCompleteDay } from '../dataset/last-complete-day.ts'
 import { activate } from '../models/change-model.ts'
 import type { RegisteredModel } from '../models/manifest.ts'
 import { CorruptModel, decodeModel, sha256Of } from '../models/model-codec.ts'
@@ -73,11 +73,6 @@ export async function trainClassifier(app: BatchApp, { runId }: { runId: string 
   if (!registered) return
   await writeCached(app, registered.id, registered.artifact)
   await openModelFiles(app)()
-}
-
-/** Today's ranks still come in; a model that had seen some of them could not be made again. */
-export function lastCompleteDay(app: BatchApp): Day {
-  return addDays(dayOf(app.clock(), app.timeZone), -1)
 }
 
 /** Whether the active model was made by this release from just these data, and is whole. */
