@@ -1,53 +1,33 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import type { BrowserContext, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { simulateRanks } from '../../src/demo/demo-batch.ts'
 import { addDays, dayOf } from '../../src/platform/time.ts'
-import { openWorld, type World } from '../world.ts'
-import { type OpenedBrowser, openBrowser, whyNoBrowser } from './open-browser.ts'
+import type { World } from '../world.ts'
+import { whyNoBrowser } from './open-browser.ts'
+import { type OpenedConsole, openConsole } from './open-console.ts'
 
 /** One world, one browser, one customer: each story goes on where the one before ended. */
+let opened: OpenedConsole
 let world: World
-let opened: OpenedBrowser
-let context: BrowserContext
 let page: Page
-const complaints: string[] = []
 const axeSource = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 beforeAll(async () => {
-  const isBuilt = existsSync(new URL('../../console/dist/index.html', import.meta.url))
-  if (!isBuilt) throw new Error('The console is not built: run `npm run build` first.')
   if (whyNoBrowser !== null) return console.warn(`The console is not tried. ${whyNoBrowser}`)
-  const opening = openBrowser()
-  world = await openWorld({ worker: true })
-  opened = await opening
-  context = await opened.browser.newContext({ locale: 'en-US', viewport: { width: 1280, height: 900 } })
-  page = await context.newPage()
-  listen(page)
-  page.setDefaultTimeout(180_000)
+  opened = await openConsole()
+  world = opened.world
+  page = opened.page
 })
 beforeEach(({ skip }) => skip(whyNoBrowser !== null, whyNoBrowser ?? ''))
-afterAll(async () => {
-  await opened?.close()
-  await world?.close()
-})
+afterAll(() => opened?.close())
 
-function listen(one: Page): void {
-  one.on('console', (message) => {
-    // What the API refuses is told by the page; the browser notes every status above 399 besides.
-    if (message.type() === 'error' && !/Failed to load resource/.test(message.text()))
-      complaints.push(message.text())
-  })
-  one.on('pageerror', (error) => complaints.push(String(error)))
-}
-
-const open = (path: string) => page.goto(`${world.url}/console${path}`)
-const button = (name: string | RegExp, within: Pick<Page, 'getByRole'> = page) =>
-  within.getByRole('button', { name, exact: typeof name === 'string' })
-const dialog = () => page.getByRole('dialog')
+const open: OpenedConsole['open'] = (path) => opened.open(path)
+const button: OpenedConsole['button'] = (...named) => opened.button(...named)
+const dialog = () => opened.dialog()
 
 test('a newcomer signs in, subscribes, turns the clock, refunds and cancels', async () => {
   await open('/')
@@ -218,7 +198,7 @@ test('a token without the scope sees no button, and a forged call is refused', a
   const token = await world.makeToken({ scopes: ['billing:read'], workspace: null, account: 'acct_first' })
   const other = await opened.browser.newContext({ locale: 'ko-KR' })
   const its = await other.newPage()
-  listen(its)
+  opened.listen(its)
   await its.goto(`${world.url}/console/sign-in`)
   await its.getByLabel('액세스 토큰').first().fill(token)
   await its.getByRole('button', { name: '로그인', exact: true }).click()
@@ -250,7 +230,7 @@ test('another site can do nothing with the session of somebody who visits it', a
     response.end('<!doctype html><title>attack</title>')
   })
   await new Promise<void>((resolve) => attack.listen(0, '127.0.0.1', resolve))
-  const its = await context.newPage()
+  const its = await opened.context.newPage()
   await its.goto(`http://localhost:${(attack.address() as AddressInfo).port}/`)
   const heard = await its.evaluate(async (url) => {
     const ask = (path: string, init: RequestInit) =>
@@ -281,5 +261,5 @@ test('another site can do nothing with the session of somebody who visits it', a
 })
 
 test('no page made the browser complain, of our scripts or of our own policy', () => {
-  expect(complaints).toEqual([])
+  expect(opened.complaints).toEqual([])
 })

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { openProgress } from '../../src/cli/progress.ts'
 import { trackerBugs } from '../batch/tracker-bugs.ts'
+import { consoleBugs } from '../browser/console-bugs.ts'
 import { safetyBugs } from '../platform/safety-bugs.ts'
 import { type PlantedBug, plantedBugs } from './planted-bugs.ts'
 import { openServer } from './server.ts'
@@ -21,7 +22,7 @@ const { values } = parseArgs({
     from: { type: 'string', default: '1' },
     /** How many copies of the code are worked on at once. */
     workers: { type: 'string', default: '1' },
-    /** Which mistakes: of billing, found by the campaign; of trackers or safety, found by their tests. */
+    /** Which mistakes: of billing, found by the campaign; of trackers, safety or the console, found by their tests. */
     list: { type: 'string', default: 'billing' },
     /** Where the summary is written. */
     json: { type: 'string' },
@@ -43,6 +44,7 @@ const lists: Record<string, readonly PlantedBug[]> = {
   billing: plantedBugs,
   trackers: trackerBugs,
   safety: safetyBugs,
+  console: consoleBugs,
 }
 const planted = lists[values.list]
 if (!planted) throw new Error(`--list takes one of ${Object.keys(lists).join(', ')}.`)
@@ -84,6 +86,7 @@ try {
 async function findsNothing(copy: string): Promise<Simulated> {
   const stories = new Set(bugs.flatMap(({ story }) => story ?? []))
   if (bugs.some(({ story }) => story === undefined)) return simulate(copy)
+  if (bugs.some(isOfConsole)) await buildConsole(copy)
   for (const story of stories) {
     const told = await tell(copy, story)
     if (!told.passed) return told
@@ -101,6 +104,7 @@ function copyCode(): string {
   copies.push(copy)
   for (const part of [
     'assets',
+    'console',
     'src',
     'test',
     'migrations',
@@ -123,7 +127,8 @@ async function work(copy: string): Promise<void> {
   }
 }
 
-async function campaignFinds(copy: string, { file, from, to, name, story }: PlantedBug): Promise<Outcome> {
+async function campaignFinds(copy: string, bug: PlantedBug): Promise<Outcome> {
+  const { file, from, to, name, story } = bug
   const path = join(copy, file)
   const healthy = readFileSync(path, 'utf8')
   const began = performance.now()
@@ -132,6 +137,7 @@ async function campaignFinds(copy: string, { file, from, to, name, story }: Plan
     healthy.replace(from, () => to),
   )
   try {
+    if (isOfConsole(bug)) await buildConsole(copy)
     const { passed, violations, leaks, output } = story ? await tell(copy, story) : await simulate(copy)
     const seconds = Math.round((performance.now() - began) / 1000)
     if (passed) return { name, violation: null, seed: null, seconds }
@@ -143,6 +149,17 @@ async function campaignFinds(copy: string, { file, from, to, name, story }: Plan
   } finally {
     writeFileSync(path, healthy)
   }
+}
+
+function isOfConsole({ file }: PlantedBug): boolean {
+  return file.startsWith('console/')
+}
+
+/** Browsers are served what was built. */
+async function buildConsole(copy: string): Promise<void> {
+  const vite = join(copy, 'node_modules/vite/bin/vite.js')
+  const { code, output } = await run(copy, [vite, 'build', 'console', '--logLevel', 'warn'])
+  if (code !== 0) throw new Error(`The console cannot be built:\n${output}`)
 }
 
 type Simulated = {

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { trackerBugs } from '../batch/tracker-bugs.ts'
+import { consoleBugs } from '../browser/console-bugs.ts'
 import { safetyBugs } from '../platform/safety-bugs.ts'
 import { size } from '../size.ts'
 import { addCounts, describeFailure, enoughSeeds, missingFrom, runCampaign } from './campaign.ts'
@@ -68,7 +69,7 @@ test('at least fifty mistakes are there to be planted, each of them once', () =>
   expect(new Set(plantedBugs.map(({ name }) => name)).size).toBe(plantedBugs.length)
 })
 
-test.each([...plantedBugs, ...trackerBugs, ...safetyBugs])(
+test.each([...plantedBugs, ...trackerBugs, ...safetyBugs, ...consoleBugs])(
   'the place of "$name" is still there',
   ({ file, from, story }) => {
     const at = (path: string) => new URL(`../../${path}`, import.meta.url)

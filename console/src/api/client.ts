@@ -41,16 +41,15 @@ export class ApiError extends Error {
   }
 }
 
-type Fetched<T> = { data?: { success: true; data: T } | undefined; error?: unknown; response: Response }
+export type Fetched<T> = {
+  data?: { success: true; data: T } | undefined
+  error?: unknown
+  response: Response
+}
 
 /** The data of an answer; throws what the API refused. */
-export async function dataOf<T>(asked: Promise<Fetched<T>>): Promise<T> {
+export async function dataOf<T>(asked: Fetched<T> | Promise<Fetched<T>>): Promise<T> {
   const { data, error, response } = await asked
   if (data?.success) return data.data
   throw new ApiError(response.status, error)
-}
-
-/** A key for one wish: pressed twice, or sent again after a lost answer, it is done once. */
-export function newWish(): string {
-  return crypto.randomUUID()
 }

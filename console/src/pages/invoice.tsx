@@ -2,7 +2,7 @@ import { Alert, Anchor, Button, NumberInput, Select, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
-import { client, dataOf, newWish } from '../api/client.ts'
+import { client, dataOf } from '../api/client.ts'
 import { useMay } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
 import { useMoney } from '../ui/formats.ts'
@@ -11,6 +11,7 @@ import { Loaded } from '../ui/load-parts.tsx'
 import { Card, Facts, PageHead } from '../ui/page-parts.tsx'
 import { Table } from '../ui/table.tsx'
 import { Id, Money, Status, To, When } from '../ui/value-parts.tsx'
+import { useWish } from '../ui/wish.ts'
 
 const fetchOne = (id: string) =>
   dataOf(client.GET('/api/billing/invoices/{invoice_id}', { params: { path: { invoice_id: id } } }))
@@ -237,26 +238,18 @@ function RefundForm({
     new Intl.NumberFormat('en', { style: 'currency', currency: one.currency }).resolvedOptions()
       .maximumFractionDigits ?? 2
   const scale = 10 ** digits
-  const [wish, setWish] = useState(newWish)
+  const wish = useWish()
   const [amount, setAmount] = useState<number | string>(left / scale)
   const [reason, setReason] = useState<(typeof reasons)[number]>('requested_by_customer')
   useEffect(() => setAmount(left / scale), [left, scale])
   const minor = Math.round(Number(amount) * scale)
   const isRight = minor >= 1 && minor <= left
   const act = useAct(
-    () =>
-      dataOf(
-        client.POST('/api/billing/refund', {
-          body: { invoice_id: one.invoice_id, amount: minor, reason },
-          headers: { 'idempotency-key': wish },
-        } as never),
-      ),
-    {
-      onDone: () => {
-        setWish(newWish())
-        onClose()
-      },
+    () => {
+      const body = { invoice_id: one.invoice_id, amount: minor, reason }
+      return wish(body, (params) => client.POST('/api/billing/refund', { body, params }))
     },
+    { onDone: onClose },
   )
   return (
     <Confirm

@@ -2,7 +2,7 @@ import { Button, Select, Text, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import { client, dataOf, newWish } from '../api/client.ts'
+import { client, dataOf } from '../api/client.ts'
 import { useList } from '../api/lists.ts'
 import { useMay, useSession } from '../api/session.ts'
 import { Confirm, useAct } from '../ui/act.tsx'
@@ -14,6 +14,7 @@ import { Card, Facts, PageHead } from '../ui/page-parts.tsx'
 import { List } from '../ui/table.tsx'
 import { testCards } from '../ui/test-cards.ts'
 import { Id, Status, To, When } from '../ui/value-parts.tsx'
+import { useWish } from '../ui/wish.ts'
 import { useInvoiceColumns } from './invoices.tsx'
 
 const fetchOne = (id: string) =>
@@ -297,21 +298,13 @@ function PaymentMethodForm({ one, opened, onClose }: FormProps) {
   const say = useSay()
   const { mode } = useSession()
   const [card, setCard] = useState<string>(mode === 'sandbox' ? testCards[0] : '')
-  const [wish, setWish] = useState(newWish)
+  const wish = useWish()
   const act = useAct(
-    () =>
-      dataOf(
-        client.POST('/api/billing/payment-method', {
-          body: { subscription_id: one.subscription_id, payment_method: { billing_key: card } },
-          headers: { 'idempotency-key': wish },
-        } as never),
-      ),
-    {
-      onDone: () => {
-        setWish(newWish())
-        onClose()
-      },
+    () => {
+      const body = { subscription_id: one.subscription_id, payment_method: { billing_key: card } }
+      return wish(body, (params) => client.POST('/api/billing/payment-method', { body, params }))
     },
+    { onDone: onClose },
   )
   return (
     <Confirm

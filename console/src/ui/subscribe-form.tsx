@@ -2,12 +2,13 @@ import { Select, Stack, TextInput } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { client, dataOf, newWish } from '../api/client.ts'
+import { client, dataOf } from '../api/client.ts'
 import { useSession } from '../api/session.ts'
 import { Confirm, useAct } from './act.tsx'
 import { useMoney } from './formats.ts'
 import { useSay } from './language.tsx'
 import { testCards } from './test-cards.ts'
+import { useWish } from './wish.ts'
 
 /** Starts a subscription, or a trial, of an account that may not exist yet. */
 export function SubscribeForm({
@@ -28,34 +29,22 @@ export function SubscribeForm({
   const [account, setAccount] = useState(bound === '*' || bound === null ? '' : bound)
   const [plan, setPlan] = useState<string | null>('pro-monthly')
   const [card, setCard] = useState<string>(testCards[0])
-  const [wish, setWish] = useState(newWish)
+  const wish = useWish()
   const plans = useQuery({
     queryKey: ['plans', 'all'],
     queryFn: () => dataOf(client.GET('/api/billing/plans', { params: { query: { limit: 50 } } })),
     enabled: opened,
   })
   const act = useAct(
-    async () => {
-      const headers = { 'idempotency-key': wish }
-      const made = trial
-        ? await dataOf(
-            client.POST('/api/billing/trial', {
-              body: { account_id: account, plan_id: plan! },
-              headers,
-            } as never),
-          )
-        : await dataOf(
-            client.POST('/api/billing/subscribe', {
-              body: { account_id: account, plan_id: plan!, payment_method: { billing_key: card } },
-              headers,
-            } as never),
-          )
-      return made
+    () => {
+      const grant = { account_id: account, plan_id: plan! }
+      if (trial) return wish(grant, (params) => client.POST('/api/billing/trial', { body: grant, params }))
+      const body = { ...grant, payment_method: { billing_key: card } }
+      return wish(body, (params) => client.POST('/api/billing/subscribe', { body, params }))
     },
     {
       done: say('done'),
       onDone: () => {
-        setWish(newWish())
         onClose()
         onDone?.(account)
         if (!onDone) void navigate({ to: '/accounts/$id', params: { id: account } as never })

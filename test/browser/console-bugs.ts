@@ -1,0 +1,35 @@
+import type { PlantedBug } from '../simulation/planted-bugs.ts'
+
+const moneyForms = 'test/browser/money-forms.test.ts'
+
+/** Mistakes of the console, each with the test that must find it: `npm run plant -- --list console`. */
+export const consoleBugs: readonly (PlantedBug & { story: string })[] = [
+  {
+    name: 'a key outlives the refusal that was kept under it',
+    file: 'console/src/ui/wish.ts',
+    from: '[200, 201, 402].includes',
+    to: '[200, 201].includes',
+    story: moneyForms,
+  },
+  {
+    name: 'another card is sent under the key of the first',
+    file: 'console/src/ui/wish.ts',
+    from: 'const wish = JSON.stringify(body)',
+    to: "const wish = ''",
+    story: moneyForms,
+  },
+  {
+    name: 'every press has a key of its own',
+    file: 'console/src/ui/wish.ts',
+    from: 'keys.current.get(wish) ?? crypto.randomUUID()',
+    to: 'crypto.randomUUID()',
+    story: moneyForms,
+  },
+  {
+    name: 'a wish that is not decided yet is forgotten',
+    file: 'console/src/ui/wish.ts',
+    from: '[200, 201, 402].includes',
+    to: '[200, 201, 202, 402].includes',
+    story: moneyForms,
+  },
+]
