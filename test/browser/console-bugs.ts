@@ -1,6 +1,7 @@
 import type { PlantedBug } from '../simulation/planted-bugs.ts'
 
 const moneyForms = 'test/browser/money-forms.test.ts'
+const shown = 'test/browser/shown.test.ts'
 
 /** Mistakes of the console, each with the test that must find it: `npm run plant -- --list console`. */
 export const consoleBugs: readonly (PlantedBug & { story: string })[] = [
@@ -31,5 +32,26 @@ export const consoleBugs: readonly (PlantedBug & { story: string })[] = [
     from: '[200, 201, 402].includes',
     to: '[200, 201, 202, 402].includes',
     story: moneyForms,
+  },
+  {
+    name: 'a chart of ranks reads no second page',
+    file: 'console/src/api/rank-history.ts',
+    from: 'if (cursor === null) return { ranks, isCut: false }',
+    to: 'return { ranks, isCut: false }',
+    story: shown,
+  },
+  {
+    name: 'of too many ranks the newest are left out',
+    file: 'console/src/api/rank-history.ts',
+    from: 'if (from === to) return { ranks, isCut: true }',
+    to: 'if (from <= to) return { ranks, isCut: true }',
+    story: shown,
+  },
+  {
+    name: 'the clock decides which days are drawn',
+    file: 'console/src/api/rank-history.ts',
+    from: 'await readAll(of, addDays(last, 1 - shownDays), last)',
+    to: 'await readAll(of, addDays(to, 1 - shownDays), last > to ? last : to)',
+    story: shown,
   },
 ]

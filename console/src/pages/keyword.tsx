@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { lazy, Suspense } from 'react'
 import { ApiError, client, dataOf } from '../api/client.ts'
+import { newestRanks, type Rank } from '../api/rank-history.ts'
 import { useNumber, useTime } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
 import { Empty, Loaded, Waiting } from '../ui/load-parts.tsx'
@@ -59,58 +60,40 @@ function Ranks({ keyword, workspace }: Props) {
   const time = useTime()
   const query = useQuery({
     queryKey: ['ranks', workspace, keyword],
-    queryFn: async () => {
-      const first = await orNull(
-        dataOf(
-          client.GET('/api/batch/ranks/{keyword}', {
-            params: { path: { keyword }, query: { workspace_id: workspace, limit: 1 } },
-          }),
-        ),
-      )
-      if (!first || first.ranks.length === 0) return first
-      // The newest ninety days of what is known: its last day decides, not the wall clock.
-      const to = first.to
-      const from = new Date(Date.parse(to) - 90 * 86_400_000).toISOString().slice(0, 10)
-      return dataOf(
-        client.GET('/api/batch/ranks/{keyword}', {
-          params: { path: { keyword }, query: { workspace_id: workspace, limit: 100, from, to } },
-        }),
-      )
-    },
+    queryFn: () => orNull(newestRanks({ keyword, workspace })),
   })
+  const dayName = (day: string) => time(`${day}T00:00:00`, 'day')
   return (
     <Card title={say('rankHistory')} note={say('rankGap')}>
       <Loaded query={query}>
         {(found) => {
-          if (!found || found.ranks.length === 0) return <Empty title={say('noRanks')} />
-          const nameOf = (rank: { engine: string; device: string; location: string }) =>
-            `${rank.engine} ${rank.device} ${rank.location}`
+          const first = found?.ranks[0]?.day
+          const last = found?.ranks.at(-1)?.day
+          if (!found || !first || !last) return <Empty title={say('noRanks')} />
           const names = [...new Set(found.ranks.map(nameOf))]
-          const days = [...new Set(found.ranks.map(({ day }) => day))].sort()
-          const first = Date.parse(days[0]!)
-          const count = (Date.parse(days.at(-1)!) - first) / 86_400_000 + 1
-          const data = Array.from({ length: count }, (_, at) => {
-            const day = new Date(first + at * 86_400_000).toISOString().slice(0, 10)
-            const row: Record<string, string | number | null> = { day: day.slice(5) }
-            for (const name of names) row[name] = null
-            for (const rank of found.ranks) if (rank.day === day) row[nameOf(rank)] = rank.position
-            return row
-          })
           return (
             <>
               <Suspense fallback={<Skeleton h={260} />}>
                 <RankChart
                   label={`${say('rankHistory')}: ${keyword}`}
-                  data={data}
+                  data={rowsOf(found.ranks, names)}
                   series={names.map((name, at) => ({ name, color: colors[at % colors.length]! }))}
                 />
               </Suspense>
+              <Text size="xs" c="dimmed">
+                {say('newestDay', { day: dayName(last) })}
+              </Text>
+              {found.isCut && (
+                <Text size="xs" role="status">
+                  {say('rankCut', { day: dayName(first) })}
+                </Text>
+              )}
               {found.best?.map((best) => (
                 <Text key={nameOf(best)} size="xs" c="dimmed">
                   {say('bestEver', {
                     series: nameOf(best),
                     n: number(best.mean_position ?? best.position),
-                    day: time(`${best.day}T00:00:00`, 'day'),
+                    day: dayName(best.day),
                   })}
                 </Text>
               ))}
@@ -120,6 +103,24 @@ function Ranks({ keyword, workspace }: Props) {
       </Loaded>
     </Card>
   )
+}
+
+function nameOf({ engine, device, location }: Pick<Rank, 'engine' | 'device' | 'location'>): string {
+  return `${engine} ${device} ${location}`
+}
+
+/** One row for every day from the first to the last, also for those that nobody checked. */
+function rowsOf(ranks: readonly Rank[], names: readonly string[]) {
+  const first = Date.parse(ranks[0]!.day)
+  const count = (Date.parse(ranks.at(-1)!.day) - first) / 86_400_000 + 1
+  const empty = Object.fromEntries(names.map((name) => [name, null]))
+  const rows = Array.from({ length: count }, (_, at) => {
+    const day = new Date(first + at * 86_400_000).toISOString().slice(0, 10)
+    return { day, row: { ...empty, day: day.slice(5) } as Record<string, string | number | null> }
+  })
+  const rowOf = new Map(rows.map(({ day, row }) => [day, row]))
+  for (const rank of ranks) rowOf.get(rank.day)![nameOf(rank)] = rank.position
+  return rows.map(({ row }) => row)
 }
 
 function Volumes({ keyword, workspace }: Props) {

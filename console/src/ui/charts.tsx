@@ -58,7 +58,8 @@ export function RankChart({
         strokeWidth={1.8}
         gridAxis="x"
         tickLine="none"
-        withLegend={series.length > 1}
+        // The names of more would leave no room for the lines; pointing at a day tells them too.
+        withLegend={series.length > 1 && series.length <= 12}
         xAxisProps={axis}
         yAxisProps={{ ...axis, reversed: true, domain: [1, 'dataMax'], allowDecimals: false, width: 34 }}
         lineProps={{ isAnimationActive: false }}

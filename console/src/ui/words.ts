@@ -275,6 +275,11 @@ const words = {
     'Gaps are checks that failed; a keyword beyond the searched depth is not drawn.',
     '빈 구간은 확인 실패 또는 순위권 밖입니다.',
   ],
+  newestDay: ['Newest day: {day}', '가장 최근 날짜: {day}'],
+  rankCut: [
+    'Drawn since {day} only: there are too many series for ninety days.',
+    '{day}부터만 표시합니다. 계열이 많아 90일을 모두 표시할 수 없습니다.',
+  ],
   monthlyVolume: ['Searches a month', '월간 검색량'],
   noVolume: ['No search volume is stored for this keyword', '검색량 데이터가 없습니다'],
   noRanks: ['No ranks are stored yet', '순위 데이터가 없습니다'],

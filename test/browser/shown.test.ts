@@ -1,0 +1,91 @@
+import type { Page } from 'playwright-core'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { addDays, type Day, dayOf } from '../../src/platform/time.ts'
+import type { World } from '../world.ts'
+import { whyNoBrowser } from './open-browser.ts'
+import { type OpenedConsole, openConsole } from './open-console.ts'
+
+/** Whether pages show what the API tells. */
+let opened: OpenedConsole
+let world: World
+let page: Page
+
+beforeAll(async () => {
+  if (whyNoBrowser !== null) return console.warn(`The console is not tried. ${whyNoBrowser}`)
+  opened = await openConsole()
+  world = opened.world
+  page = opened.page
+  await opened.signIn(world.token)
+})
+beforeEach(({ skip }) => skip(whyNoBrowser !== null, whyNoBrowser ?? ''))
+afterAll(() => opened?.close())
+
+/** A rank of every day in every series, up to a last day. */
+async function recordRanks(
+  keyword: string,
+  { days, last, series }: { days: number; last: Day; series: number },
+) {
+  await world.post('/api/batch/keywords', { workspace_id: 'shop', keywords: [keyword] })
+  const observations = Array.from({ length: days * series }, (_, at) => ({
+    keyword,
+    day: addDays(last, -Math.floor(at / series)),
+    location: `L${at % series}`,
+    status: 'ranked',
+    position: 1 + (at % 50),
+  }))
+  for (let at = 0; at < observations.length; at += 1000)
+    await world.post('/api/batch/ranks', {
+      workspace_id: 'shop',
+      observations: observations.slice(at, at + 1000),
+    })
+}
+
+/** Opens a keyword's page and counts how many days each line of its chart has. */
+async function daysDrawn(keyword: string): Promise<number[]> {
+  await opened.open(`/keywords/${encodeURIComponent(keyword)}?workspace=shop`)
+  const chart = page.getByRole('img', { name: `Rank, last 90 days: ${keyword}` })
+  await chart.or(page.getByText('No ranks are stored yet')).waitFor()
+  if ((await chart.count()) === 0) return []
+  const lines = chart.locator('path.recharts-line-curve')
+  await lines.first().waitFor()
+  const paths = await Promise.all((await lines.all()).map((line) => line.getAttribute('d')))
+  return paths.map((path) => path!.match(/[ML]/g)!.length)
+}
+
+const written = (day: Day) =>
+  new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeZone: 'UTC' }).format(new Date(`${day}T00:00:00Z`))
+const newest = (day: Day) => page.getByText(`Newest day: ${written(day)}`)
+const today = () => dayOf(world.app.clock(), 'UTC')
+
+test('a keyword with three series is drawn up to its newest day', async () => {
+  const last = addDays(today(), -1)
+  await recordRanks('three series', { days: 120, last, series: 3 })
+  expect(await daysDrawn('three series')).toEqual([90, 90, 90])
+  await newest(last).waitFor()
+})
+
+test.each([10, 100, 1000])(
+  'ranks that ended %i days ago are drawn for the ninety days before',
+  async (ago) => {
+    const last = addDays(today(), -ago)
+    const keyword = `ended ${ago} days ago`
+    await recordRanks(keyword, { days: 120, last, series: 2 })
+    expect(await daysDrawn(keyword)).toEqual([90, 90])
+    await newest(last).waitFor()
+  },
+)
+
+test('of more series than can be drawn for ninety days the oldest days are left out, and the page says so', async () => {
+  const last = addDays(today(), -1)
+  await recordRanks('many series', { days: 90, last, series: 60 })
+  const drawn = await daysDrawn('many series')
+  expect(drawn).toEqual(Array.from({ length: 60 }, () => drawn[0]))
+  expect(drawn[0]).toBeGreaterThan(30)
+  expect(drawn[0]).toBeLessThan(90)
+  await newest(last).waitFor()
+  await page.getByText(`Drawn since ${written(addDays(last, 1 - drawn[0]!))} only`).waitFor()
+})
+
+test('no page made the browser complain', () => {
+  expect(opened.complaints).toEqual([])
+})
