@@ -2,7 +2,7 @@ import { loadConfig } from '../config.ts'
 import type { Foundation } from '../foundation.ts'
 import { type Scope, scopes } from '../platform/access/access.ts'
 import { isToken, newToken, tokenIdOf } from '../platform/access/token.ts'
-import { expiryOf, rightsOf, tokenStatus } from '../platform/access/token-rights.ts'
+import { expiryOf, lackingOf, type Rights, rightsOf, tokenStatus } from '../platform/access/token-rights.ts'
 import { insertToken, listTokens, revokeToken, rotateToken } from '../platform/access/token-rows.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import { showOnce } from '../platform/log/show-once.ts'
@@ -28,6 +28,7 @@ rankledger token rotate TOKEN_ID [--overlap PT24H] [--expires P90D|never] [--jso
 rankledger token revoke TOKEN_ID [--json]
 
 Scopes: ${scopes.join(' ')}. admin is for all workspaces and accounts, never for one.
+Billing scopes reach the data of --account, batch scopes that of --workspace: ID is one, * is all, and without the flag it is none.
 A token is shown once, when it is made. With MODE=live it expires after a year unless --expires says otherwise.
 rotate makes another with the same rights; the old one goes on for --overlap. revoke ends one at once: within 5
 seconds everywhere. Both take the id that list shows, or the token itself, which they do not print.`,
@@ -75,8 +76,18 @@ async function create(args: string[]): Promise<number> {
       expiresAt: readExpiry(values.expires, now, app),
     })
     show(made, values.json)
+    warnOfLacking(rights)
     return 0
   })
+}
+
+/** Such a token is made all the same: it may be meant for plans or models alone. */
+function warnOfLacking(rights: Rights): void {
+  const areas = { account: 'billing', workspace: 'batch' }
+  for (const lacking of lackingOf(rights))
+    process.stderr.write(
+      `Warning: this token has ${areas[lacking]} scopes but no ${lacking}, so it reaches nobody's data: add --${lacking} ID, or '*' for all.\n`,
+    )
 }
 
 function makeToken(): string {

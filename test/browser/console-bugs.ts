@@ -54,4 +54,11 @@ export const consoleBugs: readonly (PlantedBug & { story: string })[] = [
     to: 'await readAll(of, addDays(to, 1 - shownDays), last > to ? last : to)',
     story: shown,
   },
+  {
+    name: 'the form of a token is silent about scopes that reach nobody',
+    file: 'console/src/pages/tokens.tsx',
+    from: "hasScopeOf('billing:') && !account &&",
+    to: "hasScopeOf('billing:') && account === '-' &&",
+    story: shown,
+  },
 ]

@@ -86,6 +86,33 @@ test('of more series than can be drawn for ninety days the oldest days are left 
   await page.getByText(`Drawn since ${written(addDays(last, 1 - drawn[0]!))} only`).waitFor()
 })
 
+test('the form of a token says what an empty field means, and which scopes reach nobody by it', async () => {
+  await opened.open('/tokens')
+  await opened.button('New token').click()
+  const form = opened.dialog()
+  const [account, workspace] = [form.getByLabel('Account'), form.getByLabel('Workspace')]
+  await account.waitFor()
+  expect(await form.getByText('An id, or * for all. Empty is none.').count()).toBe(2)
+  const billing = form.getByText('Without an account the billing scopes reach nobody’s data.')
+  const batch = form.getByText('Without a workspace the batch scopes reach nobody’s data.')
+  const warnings = async () => [await billing.count(), await batch.count()]
+  expect(await warnings()).toEqual([1, 0])
+  await form.getByLabel('batch:read').check()
+  await account.fill('acct_1')
+  await expect.poll(warnings).toEqual([0, 1])
+  await workspace.fill('*')
+  await expect.poll(warnings).toEqual([0, 0])
+  await workspace.fill('')
+  await form.getByLabel('batch:read').uncheck()
+  await form.getByLabel('Name').fill('reader of one')
+  await opened.button('Create', form).click()
+  await opened.button('Done', form).click()
+  const row = page.getByRole('row', { name: /reader of one/ })
+  await row.getByText('Workspace: None · Account: acct_1').waitFor()
+  const own = page.getByRole('row', { name: /\btest\b/ })
+  await own.getByText('everything').waitFor()
+})
+
 test('no page made the browser complain', () => {
   expect(opened.complaints).toEqual([])
 })

@@ -69,6 +69,13 @@ export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
     story: tokens,
   },
   {
+    name: 'a token that reaches nobody is made without a word',
+    file: 'src/cli/token.ts',
+    from: 'warnOfLacking(rights)\n    return 0',
+    to: 'return 0',
+    story: tokens,
+  },
+  {
     name: 'a secret is believed from a file that others may write',
     file: 'src/platform/data-dir.ts',
     from: 'if (own !== undefined && (mode & 0o077) !== 0) throw',

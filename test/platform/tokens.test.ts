@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { audit } from '../../src/cli/audit.ts'
 import { bootstrapToken } from '../../src/cli/bootstrap-token.ts'
@@ -98,6 +100,24 @@ test('the database refuses an admin token that is bound to a part, and so does t
     const refused = await command('create', '--scope', 'admin', ...binding)
     expect([refused.code, refused.error]).toEqual([2, expect.stringMatching(/whole installation/)])
   }
+})
+
+test('a token that reaches nobody is made, with a warning beside the result', () => {
+  const create = (...flags: string[]) =>
+    spawnSync(process.execPath, ['--import', 'tsx', 'src/main.ts', 'token', 'create', '--json', ...flags], {
+      cwd: fileURLToPath(new URL('../../', import.meta.url)),
+      env: { ...process.env, MODE: '', ...world.environment },
+      encoding: 'utf8',
+    })
+  const silent = create('--scope', 'billing:read', '--account', 'acct_1')
+  expect([silent.status, isToken(JSON.parse(silent.stdout).token), silent.stderr]).toEqual([0, true, ''])
+  const warned = create('--scope', 'billing:read,batch:read')
+  expect([warned.status, isToken(JSON.parse(warned.stdout).token)]).toEqual([0, true])
+  expect(warned.stderr.split('\n')).toEqual([
+    expect.stringMatching(/billing scopes but no account.* --account ID/),
+    expect.stringMatching(/batch scopes but no workspace.* --workspace ID/),
+    '',
+  ])
 })
 
 test('a leaked token is revoked by itself, and not said back', async () => {

@@ -28,6 +28,7 @@ export function Tokens() {
   const query = useList(['tokens'], (cursor) =>
     dataOf(client.GET('/api/tokens', { params: { query: asked({ cursor, limit: 30 }) } })),
   )
+  const nameOf = (bound: string | null) => (bound === '*' ? say('everything') : (bound ?? say('none')))
   const revoke = useAct(
     (token_id: string) => dataOf(client.DELETE('/api/tokens/{token_id}', { params: { path: { token_id } } })),
     { onDone: () => setRevoked(undefined) },
@@ -66,11 +67,10 @@ export function Tokens() {
             },
             {
               head: say('binding'),
-              cell: (row) =>
-                [row.workspace, row.account]
-                  .map((one) => (one === '*' ? say('everything') : (one ?? '–')))
-                  .filter((one, at, both) => both.indexOf(one) === at)
-                  .join(' · '),
+              cell: ({ workspace, account }) =>
+                workspace === '*' && account === '*'
+                  ? say('everything')
+                  : say('boundTo', { workspace: nameOf(workspace), account: nameOf(account) }),
               wide: true,
             },
             { head: say('lastUsed'), cell: (row) => <When at={row.last_used_at} />, wide: true },
@@ -120,6 +120,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const [made, setMade] = useState<string>()
   const [isBusy, setIsBusy] = useState(false)
   const isAdmin = chosen.includes('admin')
+  const hasScopeOf = (area: string) => chosen.some((scope) => scope.startsWith(area))
   const create = async () => {
     setIsBusy(true)
     try {
@@ -185,16 +186,20 @@ function NewToken({ onClose }: { onClose: () => void }) {
               <>
                 <TextInput
                   label={say('workspace')}
-                  placeholder="*"
+                  description={say('bindingHint')}
                   value={workspace}
                   onChange={(event) => setWorkspace(event.currentTarget.value)}
                 />
                 <TextInput
                   label={say('account')}
-                  placeholder="*"
+                  description={say('bindingHint')}
                   value={account}
                   onChange={(event) => setAccount(event.currentTarget.value)}
                 />
+                {hasScopeOf('billing:') && !account && <Alert color="orange">{say('noAccountBound')}</Alert>}
+                {hasScopeOf('batch:') && !workspace && (
+                  <Alert color="orange">{say('noWorkspaceBound')}</Alert>
+                )}
               </>
             )}
             <Group justify="flex-end">

@@ -381,6 +381,16 @@ const words = {
   scopes: ['Scopes', '권한'],
   binding: ['Bound to', '범위'],
   everything: ['everything', '전체'],
+  boundTo: ['Workspace: {workspace} · Account: {account}', '워크스페이스: {workspace} · 계정: {account}'],
+  bindingHint: ['An id, or * for all. Empty is none.', 'ID를 적거나 전체는 *. 비우면 없음입니다.'],
+  noAccountBound: [
+    'Without an account the billing scopes reach nobody’s data.',
+    '계정을 지정하지 않으면 결제 권한으로 접근할 수 있는 데이터가 없습니다.',
+  ],
+  noWorkspaceBound: [
+    'Without a workspace the batch scopes reach nobody’s data.',
+    '워크스페이스를 지정하지 않으면 순위 분석 권한으로 접근할 수 있는 데이터가 없습니다.',
+  ],
   lastUsed: ['Last used', '최근 사용'],
   expires: ['Expires', '만료'],
   revoke: ['Revoke', '폐기'],

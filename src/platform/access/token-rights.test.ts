@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { expiryOf, rightsOf, tokenStatus } from './token-rights.ts'
+import { expiryOf, lackingOf, rightsOf, tokenStatus } from './token-rights.ts'
 
 const now = new Date('2026-11-15T00:00:00Z')
 
@@ -15,6 +15,22 @@ test('admin is for all and need not say so; asked for less, it is not given', ()
     account: null,
   })
 })
+
+test.each([
+  [['billing:read'], null, null, ['account']],
+  [['billing:refund'], 'ws_1', null, ['account']],
+  [['batch:write'], null, 'acct_1', ['workspace']],
+  [['billing:write', 'batch:read'], null, null, ['account', 'workspace']],
+  [['batch:read'], 'ws_1', null, []],
+  [['billing:read'], null, '*', []],
+  [['billing:read', 'batch:read'], '*', 'acct_1', []],
+  [['admin', 'billing:read'], null, null, []],
+] as const)(
+  'of %j for workspace %s and account %s, what is lacking: %j',
+  (scopes, workspace, account, lacking) => {
+    expect(lackingOf(rightsOf(scopes, { workspace, account })!)).toEqual(lacking)
+  },
+)
 
 test.each([
   ['never', 'live', null],

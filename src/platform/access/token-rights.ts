@@ -2,6 +2,8 @@ import { addDuration, parseDuration } from '../time.ts'
 import { isBoundToAll, type Scope } from './access.ts'
 import type { StoredToken, TokenGrant } from './token-rows.ts'
 
+export type Rights = Omit<TokenGrant, 'name'>
+
 /**
  * The rights that were asked for. `admin` concerns the whole installation, so it is for all and need not say so; undefined
  * when it is asked for less.
@@ -9,11 +11,23 @@ import type { StoredToken, TokenGrant } from './token-rows.ts'
 export function rightsOf(
   scopes: readonly Scope[],
   { workspace, account }: { workspace: string | null; account: string | null },
-): Omit<TokenGrant, 'name'> | undefined {
+): Rights | undefined {
   const isAdmin = scopes.includes('admin')
   const unbound = isAdmin ? '*' : null
   const rights = { scopes, workspace: workspace ?? unbound, account: account ?? unbound }
   return isAdmin && !isBoundToAll(rights) ? undefined : rights
+}
+
+/**
+ * What a token lacks to reach anybody's data with its scopes: they are of an area, and it is bound to nobody there. It still
+ * reads what belongs to the installation, such as plans or models.
+ */
+export function lackingOf({ scopes, workspace, account }: Rights): ('account' | 'workspace')[] {
+  const has = (area: string) => scopes.some((scope) => scope.startsWith(area))
+  return [
+    ...(account === null && has('billing:') ? (['account'] as const) : []),
+    ...(workspace === null && has('batch:') ? (['workspace'] as const) : []),
+  ]
 }
 
 /**
