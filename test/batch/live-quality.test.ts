@@ -30,7 +30,7 @@ const manifest = {
 const active = { id: 'mdl_week', manifest } as RegisteredModel
 
 beforeAll(async () => {
-  world = await openWorld({ now: '2030-01-15T04:30:00Z' })
+  world = await openWorld({ now: '2030-01-21T04:30:00Z' })
   const now = world.app.batch.clock()
   const run = { id: 'run_week', task: 'train_classifier', trigger: 'manual', queuedAt: now } as const
   const stored = { artifact: Buffer.of(0), judged: Buffer.of(0), judgedSha256: '' }
@@ -61,7 +61,7 @@ const told = () =>
     `select day, outcome from batch.prediction where workspace_id = 'ws_mine' and day > '2029-01-01' order by day`,
   )
 
-test('a prediction is judged once the last day of its horizon is over, whatever others have told of that day and the next', async () => {
+test('a prediction is judged by its own last day, whatever others have told of that day and the next', async () => {
   await store(world, 'ws_mine', [ranked('2030-01-07', 10), ranked('2030-01-08', 10)])
   expect(await score('2030-01-09T04:30:00Z')).toEqual({ predictions: 1, outcomes: 0 })
 
@@ -78,8 +78,7 @@ test('a prediction is judged once the last day of its horizon is over, whatever 
 
   // Without the rank of the 15th it would have fallen.
   await store(world, 'ws_mine', [ranked('2030-01-15', 10)])
-  expect(await score('2030-01-15T14:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 0 })
-  expect(await score('2030-01-15T15:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 1 })
+  expect(await score('2030-01-15T04:40:00Z')).toMatchObject({ outcomes: 1 })
   expect(await told()).toEqual([
     { day: '2030-01-08', outcome: 'hold' },
     { day: '2030-01-14', outcome: null },
@@ -88,6 +87,15 @@ test('a prediction is judged once the last day of its horizon is over, whatever 
   expect(await world.query('select day, examples from batch.live_quality')).toEqual([
     { day: '2030-01-08', examples: 1 },
   ])
+})
+
+test('one whose last day nobody checked is judged once that day is over in the service’s zone', async () => {
+  // What was said on the 14th looks to the 21st.
+  await store(world, 'ws_mine', [ranked('2030-01-19', 10), ranked('2030-01-20', 30)])
+  await store(world, 'ws_early', [ranked('2030-01-21', 5)])
+  expect(await score('2030-01-21T14:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 0 })
+  expect(await score('2030-01-21T15:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 1 })
+  expect((await told())[1]).toEqual({ day: '2030-01-14', outcome: 'fall' })
 })
 
 test('a rank that is dated ahead takes no day off what is kept', async () => {

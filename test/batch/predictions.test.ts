@@ -178,10 +178,6 @@ test('once the horizon has passed, each model is told how its predictions turned
     'ws_mine',
     latest.map(({ key, position }, at) => ranked(key, '2030-01-15', Math.round(position * factors[at]!))),
   )
-  // The 15th is not over: more of its ranks may come.
-  expect(await run(world, 'predict')).toMatchObject({ metrics: { outcomes: 0 } })
-  expect((await world.get(`/api/batch/models/${modelId}`)).body.data.live_quality).toBeNull()
-  await world.advanceTo('2030-01-16T00:10:00Z')
   expect(await run(world, 'predict')).toMatchObject({ metrics: { outcomes: 3 } })
   const { live_quality } = (await world.get(`/api/batch/models/${modelId}`)).body.data
   const losses = [probabilities.rise, probabilities.hold, probabilities.fall].map(
@@ -254,10 +250,10 @@ test('after 400 days it goes, but not the newest of its series', async () => {
        from batch.prediction where workspace_id = 'ws_mine' and keyword_id = (select id from batch.keyword where key = $1) limit 1`,
       [`aimless ${at}`, day],
     )
-  // The last rank is of 15 January 2030: 400 days before it is 11 December 2028.
+  // The last day that is over is 14 January 2030: 400 days before it is 10 December 2028.
+  await told(5, '2028-12-09')
   await told(5, '2028-12-10')
-  await told(5, '2028-12-11')
-  await told(6, '2028-12-10')
+  await told(6, '2028-12-09')
   await world.ask('DELETE', '/api/batch/keywords', {
     body: { workspace_id: 'ws_mine', keywords: ['aimless 6'] },
   })
@@ -270,9 +266,9 @@ test('after 400 days it goes, but not the newest of its series', async () => {
      where k.key in ('aimless 5', 'aimless 6') order by 1, 2`,
   )
   expect(left).toEqual([
-    { key: 'aimless 5', day: '2028-12-11' },
+    { key: 'aimless 5', day: '2028-12-10' },
     { key: 'aimless 5', day: '2030-01-14' },
-    { key: 'aimless 6', day: '2028-12-10' },
+    { key: 'aimless 6', day: '2028-12-09' },
   ])
 })
 

@@ -172,9 +172,9 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
   },
   {
     name: 'ranks that one workspace has of today, or of tomorrow, settle the predictions of another',
-    file: 'src/batch/predictions/predict-ranks.ts',
-    from: 'Math.min(calendar.days.at(-1)!, dayOrdinal(lastCompleteDay(app)))',
-    to: 'calendar.days.at(-1)!',
+    file: 'src/batch/predictions/score-past-predictions.ts',
+    from: 'return end <= completeUntil || ',
+    to: 'return end > 0 || ',
     story: quality,
   },
   {

@@ -87,8 +87,8 @@ export async function scoreAll(
       report(surroundingsShare * (passed / ranks))
     })
     const around = gathering.end()
-    // No workspace's ranks of today, or of tomorrow, end the horizon of what was said of another's.
-    const lastDay = Math.min(calendar.days.at(-1)!, dayOrdinal(lastCompleteDay(app)))
+    const knownUntil = calendar.days.at(-1)!
+    const completeUntil = Math.min(knownUntil, dayOrdinal(lastCompleteDay(app)))
     passed = 0
     const storing = oneBehind<void>()
     const store = async (block: NewPrediction[]) => {
@@ -101,12 +101,12 @@ export async function scoreAll(
     }
     await each(async (part) => {
       metrics.predictions += await predictPart(store, active, model, part, around)
-      metrics.outcomes += await scorePastPredictions(app, part, lastDay)
+      metrics.outcomes += await scorePastPredictions(app, part, { knownUntil, completeUntil })
       passed += part.history.days.length
       report(surroundingsShare + (1 - surroundingsShare) * (passed / ranks))
     })
     await storing.ended()
-    await forgetOldPredictions(app, lastDay)
+    await forgetOldPredictions(app, completeUntil)
   })
   return metrics
 }

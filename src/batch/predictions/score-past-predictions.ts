@@ -22,19 +22,24 @@ const patienceDays = 60
 /** What was said and what came true is kept so long. */
 const keptDays = 400
 
+/** The newest day of which anybody has told a rank, and the last one that is over. */
+export type Until = { readonly knownUntil: number; readonly completeUntil: number }
+
 /**
  * Looks up what became of predictions of a part's series whose horizon has passed, and keeps the log-loss per model beside what its rivals
- * would have lost on the same rows. One whose series was not checked at the end of its horizon waits for a while.
+ * would have lost on the same rows. A horizon has passed when the series has its rank of the last day, or that day is over:
+ * no workspace's ranks of today, or of tomorrow, end what was said of another's. One whose series was not checked at the
+ * end of its horizon waits for a while.
  */
 export async function scorePastPredictions(
   app: ScoringApp,
   { history, series }: HistoryPart,
-  lastDay: number,
+  { knownUntil, completeUntil }: Until,
 ): Promise<number> {
   const places = new Map(series.map((name, at) => [nameOf(name), at]))
   const among = {
-    firstDay: dayName(lastDay - patienceDays),
-    lastDay: dayName(lastDay),
+    firstDay: dayName(completeUntil - patienceDays),
+    lastDay: dayName(knownUntil),
     first: series[0]!,
     last: series.at(-1)!,
   }
@@ -43,9 +48,11 @@ export async function scorePastPredictions(
   do {
     const open = await listOpenPredictions(app.db, among, after, pageSize)
     const rivals = await listRivals(app.db, [...new Set(open.map(({ modelId }) => modelId))])
-    const outcomes = open.flatMap(
-      (one) => outcomeOf(history, places.get(nameOf(one)), one, rivals.get(one.modelId)!) ?? [],
-    )
+    const outcomes = open.flatMap((one) => {
+      const place = places.get(nameOf(one))
+      if (place === undefined || !hasPassed(history, place, one, completeUntil)) return []
+      return outcomeOf(history, place, one, rivals.get(one.modelId)!) ?? []
+    })
     if (outcomes.length > 0) {
       await app.db.transaction().execute(async (tx) => {
         await app.fence(tx)
@@ -69,13 +76,22 @@ function nameOf({ workspaceId, keywordId, engine, device, location }: SeriesName
   return `${workspaceId} ${keywordId} ${engine} ${device} ${location}`
 }
 
+function hasPassed(
+  history: History,
+  series: number,
+  { day, horizonDays }: OpenPrediction,
+  completeUntil: number,
+): boolean {
+  const end = dayOrdinal(day) + horizonDays
+  return end <= completeUntil || findDay(history, series, end) !== undefined
+}
+
 function outcomeOf(
   history: History,
-  series: number | undefined,
+  series: number,
   { probabilities, naiveSign, horizonDays, modelId: _, ...prediction }: OpenPrediction,
   { class_shares, naive }: Manifest['rivals'],
 ): Outcome | undefined {
-  if (series === undefined) return undefined
   const at = findDay(history, series, dayOrdinal(prediction.day))
   const move = at === undefined ? undefined : moveOf(history, series, at, horizonDays)
   if (!move) return undefined
