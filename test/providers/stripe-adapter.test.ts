@@ -356,6 +356,53 @@ describe('answers as they may come', () => {
     expect(await provider.refund(refund)).toEqual({ kind: 'declined' })
   })
 
+  describe('a setup whose customer is gone', () => {
+    const noSuchCustomer = { ...invalid, code: 'resource_missing', param: 'customer' }
+    const asked = { setupId: 'setup_1', accountId: 'a', customerKey: 'cus_gone', email: null }
+    /** As Stripe may: also what it refused is bound to its key. */
+    const answer = (known: readonly string[]) => {
+      const keys = new Map<string, string>()
+      server.answer(({ url, headers }, _response, body) => {
+        const key = String(headers['idempotency-key'])
+        if ((keys.get(key) ?? url + body) !== url + body)
+          return { status: 400, body: { error: { type: 'idempotency_error' } } }
+        keys.set(key, url + body)
+        if (url === '/v1/customers') return { status: 200, body: { id: 'cus_new' } }
+        const customer = new URLSearchParams(body).get('customer')!
+        if (!known.includes(customer)) return { status: 400, body: { error: noSuchCustomer } }
+        return { status: 200, body: { id: 'seti_1', client_secret: `secret of ${customer} under ${key}` } }
+      })
+    }
+
+    test('is made for a new one, and a repeat comes to the same, also once that one is known', async () => {
+      answer(['cus_new'])
+      const first = await provider.setUp(asked)
+      expect(first).toMatchObject({ kind: 'done', customerKey: 'cus_new', client: { customer: 'cus_new' } })
+      expect(await provider.setUp(asked)).toEqual(first)
+      expect(await provider.setUp({ ...asked, customerKey: 'cus_new' })).toEqual(first)
+    })
+
+    test('is asked for once more and no further', async () => {
+      answer([])
+      expect(await provider.setUp(asked)).toEqual({ kind: 'refused' })
+      const paths = server.seen().map(({ path }) => path)
+      expect(paths).toEqual(['/v1/setup_intents', '/v1/customers', '/v1/setup_intents'])
+      expect(await provider.setUp({ ...asked, customerKey: null })).toEqual({ kind: 'refused' })
+    })
+
+    test('whatever else is refused or unclear makes no customer', async () => {
+      for (const [status, body, kind] of [
+        [400, { ...invalid, param: 'usage' }, 'refused'],
+        [404, { ...invalid, code: 'resource_missing', param: 'intent' }, 'refused'],
+        [500, { type: 'api_error' }, 'unknown'],
+      ] as const) {
+        server.answer(error(status, body))
+        expect(await provider.setUp(asked)).toEqual({ kind })
+        expect(server.seen()).toHaveLength(1)
+      }
+    })
+  })
+
   test('an id that we know and Stripe does not is a contradiction, never "none"', async () => {
     server.answer(error(404, { ...invalid, code: 'resource_missing' }))
     expect(await provider.findPayment('pay_scripted', 'pi_1')).toEqual({ kind: 'mismatch' })
@@ -432,8 +479,6 @@ describe('customers, authentication and cards over the simulator', () => {
     expect(await provider.exchange('pm_nobody', customerKey)).toEqual({ kind: 'refused' })
     expect(await provider.exchange('pm_card_visa', customerKey)).toMatchObject({ kind: 'done' })
     expect(await provider.exchange('../customers', customerKey)).toEqual({ kind: 'refused' })
-    const gone = { setupId: newKey(), accountId: 'a', customerKey: 'cus_gone', email: null }
-    expect(await provider.setUp(gone)).toEqual({ kind: 'refused' })
   })
 
   test('a charge that waits for its customer is finished by them', async () => {
@@ -553,7 +598,7 @@ describe('customers, authentication and cards over the simulator', () => {
 })
 
 type Answered = { status: number; body: object | string; headers?: Record<string, string> } | undefined
-type Answer = (request: IncomingMessage, response: ServerResponse) => Answered
+type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => Answered
 type Scripted = Awaited<ReturnType<typeof openScripted>>
 
 /** A server that answers every call as it was told to. */
@@ -573,7 +618,7 @@ async function openScripted() {
       },
       body,
     })
-    const told = answer(request, response)
+    const told = answer(request, response, body)
     if (!told) return
     response.writeHead(told.status, { 'content-type': 'application/json', ...told.headers })
     response.end(typeof told.body === 'string' ? told.body : JSON.stringify(told.body))

@@ -105,6 +105,19 @@ describe('the official SDK walks through the simulator', () => {
     expect(await caught(attach)).toMatchObject({ statusCode: 400 })
   })
 
+  test('a deleted customer is shown as such, and is missing to whatever is asked with it', async () => {
+    const card = await storeCard('pm_card_visa')
+    const { customer } = card
+    const deleted = { id: customer, object: 'customer', deleted: true }
+    expect(await stripe.customers.del(customer)).toMatchObject(deleted)
+    expect(await stripe.customers.retrieve(customer)).toMatchObject(deleted)
+    const gone = { statusCode: 400, code: 'resource_missing', param: 'customer' }
+    expect(await caught(stripe.setupIntents.create({ customer }))).toMatchObject(gone)
+    expect(await caught(charge(card))).toMatchObject(gone)
+    expect(await caught(stripe.customers.del(customer))).toMatchObject({ code: 'resource_missing' })
+    expect(await stripe.paymentMethods.retrieve(card.payment_method)).toMatchObject({ customer: null })
+  })
+
   test.each([
     ['pm_card_visa_chargeDeclinedInsufficientFunds', 'card_declined', 'insufficient_funds'],
     ['pm_card_visa_chargeDeclinedStolenCard', 'card_declined', 'stolen_card'],

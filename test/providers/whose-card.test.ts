@@ -69,36 +69,75 @@ async function tellOfNamedKeys(keys: { victims: string; own: string; nobodys: st
   ])
 }
 
-test('at Stripe', async () => {
+const stripeKey = 'sk_test_whose'
+
+async function openStripe(): Promise<void> {
   await open(stripeWire, (url) => ({
     PAYMENT_PROVIDER: 'stripe',
-    STRIPE_SECRET_KEY: 'sk_test_whose',
+    STRIPE_SECRET_KEY: stripeKey,
     STRIPE_BASE_URL: url,
     STRIPE_WEBHOOK_SECRETS: 'whsec_a_secret_to_try_things_with',
   }))
-  const ask = async (path: string, form: Record<string, string>) =>
-    (
-      await fetch(`${there.sandbox.url}/v1${path}`, {
-        method: 'POST',
-        headers: { authorization: 'Bearer sk_test_whose' },
-        body: new URLSearchParams(form),
-      })
-    ).json() as Promise<{ id: string; payment_method: string }>
-  const collect = async (account: string) => {
-    const { client } = await setUp(account)
-    const intent = client.client_secret.split('_secret_')[0]
-    const { payment_method } = await ask(`/setup_intents/${intent}/confirm`, {
-      payment_method: 'pm_card_visa',
+}
+
+const askStripe = async (path: string, form: Record<string, string> | null, method = 'POST') =>
+  (
+    await fetch(`${there.sandbox.url}/v1${path}`, {
+      method,
+      headers: { authorization: `Bearer ${stripeKey}` },
+      ...(form && { body: new URLSearchParams(form) }),
     })
-    return `${client.customer}:${payment_method}`
+  ).json() as Promise<{ id: string; payment_method: string; deleted?: true; data: { id: string }[] }>
+
+/** What its customer does in the browser. */
+const collectAtStripe = async (account: string) => {
+  const { client } = await setUp(account)
+  const intent: string = client.client_secret.split('_secret_')[0]
+  const { payment_method } = await askStripe(`/setup_intents/${intent}/confirm`, {
+    payment_method: 'pm_card_visa',
+  })
+  return { intent, customer: client.customer as string, method: payment_method }
+}
+
+test('at Stripe', async () => {
+  await openStripe()
+  const collect = async (account: string) => {
+    const { customer, method } = await collectAtStripe(account)
+    return `${customer}:${method}`
   }
-  const old = await ask('/customers', {})
-  const card = await ask('/payment_methods/pm_card_visa/attach', { customer: old.id })
+  const old = await askStripe('/customers', {})
+  const card = await askStripe('/payment_methods/pm_card_visa/attach', { customer: old.id })
   await tellOfNamedKeys({
     victims: await collect('victim'),
     own: await collect('thief'),
     nobodys: `${old.id}:${card.id}`,
   })
+})
+
+test('at Stripe an account whose customer was deleted there becomes another one, and pays with a new card', async () => {
+  await openStripe()
+  const first = await collectAtStripe('kim')
+  const given = { auth_key: first.intent, customer_key: first.customer }
+  const { subscription_id, next_billing_at } = (await subscribe('kim', given)).body.data
+  expect(await askStripe(`/customers/${first.customer}`, null, 'DELETE')).toMatchObject({ deleted: true })
+
+  // Its card went with it, so that the renewal fails, and only another card helps.
+  await world.advanceTo(new Date(Date.parse(next_billing_at) + 60_000))
+  const [invoice] = (await world.get('/api/billing/invoices?account_id=kim')).body.data.invoices
+  expect(invoice.payments).toMatchObject([{ status: 'failed', failure_code: 'billing_key_invalid' }])
+  const second = await collectAtStripe('kim')
+  expect(second.customer).not.toBe(first.customer)
+  const changed = await world.post('/api/billing/payment-method', {
+    subscription_id,
+    payment_method: { auth_key: second.intent, customer_key: second.customer },
+  })
+  expect([changed.status, changed.body.data?.status]).toEqual([200, 'active'])
+
+  // From now on it is this one, and nobody else is.
+  expect((await setUp('kim')).client.customer).toBe(second.customer)
+  for (const { customer, method } of [first, second])
+    expect(told(await subscribe('thief', { billing_key: `${customer}:${method}` }))).toEqual(refused)
+  expect((await askStripe('/customers', null, 'GET')).data).toMatchObject([{ id: second.customer }])
 })
 
 test('at Toss', async () => {

@@ -1239,4 +1239,18 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'if (refund.refunded < knew - knew) return',
     story: 'test/billing/doubt.test.ts',
   },
+  {
+    name: 'a customer who is gone at Stripe is asked for by every setup',
+    file: 'src/billing/providers/stripe/stripe.ts',
+    from: "if (!isMissing(failureOfRead(error), 'customer')) throw error",
+    to: 'if (error) throw error',
+    story: 'test/providers/whose-card.test.ts',
+  },
+  {
+    name: 'the setup of a new customer goes by the key that was refused for the old one',
+    file: 'src/billing/providers/stripe/stripe.ts',
+    from: '{ idempotencyKey: `${setupId}_${customer}` },',
+    to: '{ idempotencyKey: setupId },',
+    story: 'test/providers/stripe-adapter.test.ts',
+  },
 ]

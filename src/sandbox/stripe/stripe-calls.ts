@@ -52,7 +52,13 @@ export function openStripeCalls(http: Http, context: ProviderContext) {
       return sendJson(reply, 200, misnamed(JSON.stringify(answer), echo))
     })
 
-  return { post, get }
+  /** A call that takes something away for good. */
+  const remove = (path: string, work: (id: string) => Promise<object>) =>
+    http.delete<Named>(path, async (request: FastifyRequest<Named>, reply: FastifyReply) =>
+      sendJson(reply, 200, JSON.stringify(await work(request.params.id))),
+    )
+
+  return { post, get, remove }
 }
 
 export function versionOf({ headers }: FastifyRequest): string {

@@ -108,3 +108,7 @@ export function renderCustomer(customer: StoredCustomer): Stripe.Customer {
     test_clock: null,
   }
 }
+
+export function deletedCustomer(id: string): Stripe.DeletedCustomer {
+  return { id, object: 'customer', deleted: true }
+}

@@ -2,10 +2,10 @@ import { newId } from '../../platform/id.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { listOf, textOf } from './form.ts'
 import type { StripeCalls } from './stripe-calls.ts'
-import { renderCustomer, renderMethod, renderSetup } from './stripe-customer-objects.ts'
+import { deletedCustomer, renderCustomer, renderMethod, renderSetup } from './stripe-customer-objects.ts'
 import { invalid, missing } from './stripe-error.ts'
 import { metadataOf } from './stripe-intents.ts'
-import { renderList, type StoredCustomer, type StoredSetup } from './stripe-objects.ts'
+import { renderList, type StoredCustomer, type StoredMethod, type StoredSetup } from './stripe-objects.ts'
 import { limitOf } from './stripe-pages.ts'
 import { newSecretOf, type StripeStore } from './stripe-store.ts'
 
@@ -13,7 +13,7 @@ import { newSecretOf, type StripeStore } from './stripe-store.ts'
 export function customerRoutes(
   context: ProviderContext,
   store: StripeStore,
-  { post, get }: StripeCalls,
+  { post, get, remove }: StripeCalls,
 ): void {
   const { objects } = context
   const customerOr404 = async (id: string, param = 'id', status = 404): Promise<StoredCustomer> => {
@@ -39,7 +39,21 @@ export function customerRoutes(
       return { body: renderCustomer(customer) }
     },
   )
-  get('/customers/:id', async (_query, id) => renderCustomer(await customerOr404(id)))
+  get('/customers/:id', async (_query, id) =>
+    (await objects.get('deleted_customer', id))
+      ? deletedCustomer(id)
+      : renderCustomer(await customerOr404(id)),
+  )
+  remove('/customers/:id', async (id) => {
+    await customerOr404(id)
+    const now = await context.now()
+    const cards = await objects.find<StoredMethod>('payment_method', { customer: id })
+    for (const card of cards) await store.detach(card, now)
+    // It can still be retrieved, and is missing to every other call.
+    await objects.put('deleted_customer', id, {}, now)
+    await objects.remove('customer', id)
+    return deletedCustomer(id)
+  })
   get('/customers', async (query) => {
     const limit = limitOf(query)
     const found = await objects.find<StoredCustomer>('customer', {}, limit + 1)
@@ -60,6 +74,7 @@ export function customerRoutes(
     'expand',
   ]
   const finishSetup = async (setup: StoredSetup, named: string, now: Date): Promise<StoredSetup> => {
+    if (setup.customer !== null) await customerOr404(setup.customer, 'customer', 400)
     const method = await store.method(named)
     if (!method || method.isDetached) throw missing('PaymentMethod', named, 'payment_method', 400)
     const attached = setup.customer === null ? method : await store.attach(method, setup.customer, now)

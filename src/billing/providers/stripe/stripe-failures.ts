@@ -77,7 +77,8 @@ export function headerOf(headers: unknown, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** The thing named does not exist. */
-export function isMissing(failure: Failure): boolean {
-  return failure.kind === 'refused' && failure.code === 'resource_missing'
+/** The thing named does not exist, by this parameter where one is given. */
+export function isMissing(failure: Failure, param?: string): boolean {
+  if (failure.kind !== 'refused' || failure.code !== 'resource_missing') return false
+  return param === undefined || failure.param === param
 }

@@ -290,15 +290,12 @@ function isName(text: string): boolean {
 
 async function setUp(stripe: Stripe, request: SetUpRequest): Promise<SetUpOutcome> {
   const { setupId, accountId, customerKey, email } = request
-  try {
-    const customer =
-      customerKey ??
-      (
-        await stripe.customers.create(
-          { metadata: { [names.account]: accountId }, ...(email !== null && { email }) },
-          { idempotencyKey: `${setupId}_customer` },
-        )
-      ).id
+  const newCustomer = async () => {
+    const metadata = { [names.account]: accountId }
+    const asked = { metadata, ...(email !== null && { email }) }
+    return (await stripe.customers.create(asked, { idempotencyKey: `${setupId}_customer` })).id
+  }
+  const prepare = async (customer: string): Promise<SetUpOutcome> => {
     const setup = await stripe.setupIntents.create(
       {
         customer,
@@ -306,10 +303,20 @@ async function setUp(stripe: Stripe, request: SetUpRequest): Promise<SetUpOutcom
         automatic_payment_methods: { enabled: true, allow_redirects: 'never' },
         metadata: { [names.setup]: setupId, [names.account]: accountId },
       },
-      { idempotencyKey: setupId },
+      // One for each customer: a repeat may come with the new one, and a refusal of the old one may be kept under its key.
+      { idempotencyKey: `${setupId}_${customer}` },
     )
     if (setup.client_secret === null) return { kind: 'unknown' }
     return { kind: 'done', customerKey: customer, client: { client_secret: setup.client_secret, customer } }
+  }
+  const prepareFor = (known: string) =>
+    prepare(known).catch(async (error) => {
+      // It was deleted there, or the shop has another account of Stripe now.
+      if (!isMissing(failureOfRead(error), 'customer')) throw error
+      return prepare(await newCustomer())
+    })
+  try {
+    return await (customerKey === null ? prepare(await newCustomer()) : prepareFor(customerKey))
   } catch (error) {
     const failure = failureOfRead(error)
     return failure.kind === 'refused' ? { kind: 'refused' } : failure
