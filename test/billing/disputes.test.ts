@@ -106,6 +106,73 @@ test('what one dispute took stays gone while another is open, and comes together
   ])
 })
 
+/** Somebody gives money back at a provider whose record then shows no disputes. */
+function giveBackUnseen(minor: bigint, day: number): void {
+  const record = world.script.book.get(reference)!
+  const amount = { minor, currency: 'KRW' as const }
+  record.refunds.push({ reference: null, amount, status: 'succeeded' })
+  record.dispute = null
+  record.disputesHiddenSince = at(day)
+}
+
+test('an open dispute that is shown no more after money went back is over, and no money was lost by it', async () => {
+  await bankSays('open', 6, 5000n)
+  giveBackUnseen(900n, 9)
+  for (let times = 0; times < 2; times++)
+    expect(await settleFromProvider(world.app, reference)).toBe('settled')
+  expect(await invoice()).toMatchObject({
+    amount_refunded: 900,
+    payments: [
+      {
+        disputed: false,
+        dispute: {
+          status: 'won',
+          amount: 5000,
+          opened_at: '2026-03-06T09:00:00.000+09:00',
+          closed_at: '2026-03-09T09:00:00.000+09:00',
+        },
+      },
+    ],
+  })
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_won'])
+  expect((await refund(9000)).status).toBe(200)
+})
+
+test('an open dispute that is not shown is still open where the record would show it, or where money is lost by it', async () => {
+  await bankSays('open', 6, 5000n)
+  const record = world.script.book.get(reference)!
+  record.dispute = null
+  await settleFromProvider(world.app, reference)
+  expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'open' } })
+
+  const lost = { minor: 2000n, currency: 'KRW' as const }
+  const shown = { amount: { ...lost, minor: 5000n }, openedAt: at(6), closedAt: null, alreadyLost: lost }
+  record.dispute = { ...shown, status: 'open' }
+  await settleFromProvider(world.app, reference)
+  record.dispute = null
+  record.disputesHiddenSince = at(9)
+  await settleFromProvider(world.app, reference)
+  expect((await invoice()).payments[0]).toMatchObject({ dispute: { status: 'open' } })
+  expect((await world.books())['disputes']).toBe(2000)
+  record.dispute = { ...shown, status: 'open' }
+})
+
+test('a lost dispute that is shown no more stays lost', async () => {
+  await bankSays('open', 6)
+  await bankSays('lost', 9)
+  const record = world.script.book.get(reference)!
+  const { dispute } = record
+  Object.assign(record, { dispute: null, disputesHiddenSince: at(9) })
+  await settleFromProvider(world.app, reference)
+  expect((await invoice()).payments[0]).toMatchObject({ disputed: true, dispute: { status: 'lost' } })
+  // A record that shows only what the bank took does not tell when the dispute was opened.
+  record.dispute = { ...dispute!, openedAt: at(9), closedAt: at(10) }
+  await settleFromProvider(world.app, reference)
+  expect((await invoice()).payments[0]).toMatchObject({
+    dispute: { status: 'lost', opened_at: '2026-03-06T09:00:00.000+09:00' },
+  })
+})
+
 test('a refund refused because of a dispute that nobody told us of makes it known', async () => {
   world.script.nextRefunds({ kind: 'disputed' })
   expect((await refund(100)).status).toBe(409)

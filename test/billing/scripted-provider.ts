@@ -58,6 +58,8 @@ type Record_ = {
   at: Date
   refunds: { reference: string | null; amount: Money; status: 'succeeded' | 'pending' | 'failed' }[]
   dispute: ProviderDispute | null
+  /** Since then its record shows no disputes. */
+  disputesHiddenSince?: Date
 }
 
 /**
@@ -329,6 +331,7 @@ function paymentOf(record: Record_, card: Card): ProviderPayment {
     refunded: { minor: refundedOf(record), currency: record.amount.currency },
     refunds: record.refunds.map((refund) => ({ ...refund })),
     dispute: record.dispute,
+    ...(record.disputesHiddenSince && { disputesHiddenSince: record.disputesHiddenSince }),
     card: { ...card },
     at: record.at,
   }

@@ -34,7 +34,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
   const { fleet, history, time, asked, troubles, secrets } = witness
   const query = async <R extends object>(text: string): Promise<R[]> =>
     (await fleet.database.observer.query<R>(text)).rows
-  const { keyWindowMs } = profileOf(fleet.provider.name)
+  const { keyWindowMs, hidesDisputes = false } = profileOf(fleet.provider.name)
   const violations = await check({
     history: history.entries,
     book: await readBook(query, keyWindowMs),
@@ -46,6 +46,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
     prices,
     now: time.earliest(),
     keyWindowMs,
+    hidesDisputes,
     last4Of: fleet.provider.last4Of,
     outages: troubles.outages,
   })

@@ -283,6 +283,36 @@ describe('a lookup', () => {
     })
   })
 
+  describe('once money went back the record shows no disputes, and says so', () => {
+    const since = new Date('2026-01-04T00:00:00Z')
+    const back = { ...cancellation, requestedAt: '2026-01-03T00:00:00Z', cancelledAt: since.toISOString() }
+    const gone = { status: 'PARTIAL_CANCELLED', amount: { total: 9900, cancelled: 900 }, disputes: undefined }
+    const chargeback = { ...back, reason: 'chargeback', trigger: 'CHARGEBACK' }
+    const later = { ...back, cancelledAt: '2026-01-05T00:00:00Z' }
+    const failed = { ...back, status: 'FAILED', cancelledAt: undefined }
+
+    test.each([
+      ['a part', { ...gone, cancellations: [back] }, null, since],
+      ['all', { ...gone, status: 'CANCELLED', cancellations: [back] }, null, since],
+      ['several times', { ...gone, cancellations: [later, failed, back] }, null, since],
+      ['to the bank', { ...gone, cancellations: [chargeback] }, { status: 'lost' }, since],
+      ['none', { disputes: [] }, null, undefined],
+      ['none, and one failed', { disputes: [], cancellations: [failed] }, null, undefined],
+      [
+        'a part, and disputes are shown all the same',
+        { ...gone, cancellations: [back], disputes: [dispute] },
+        { status: 'won' },
+        undefined,
+      ],
+    ])('%s', async (_what, body, shown, hiddenSince) => {
+      const lookup = await found(body)
+      if (lookup.kind !== 'found') throw new Error(`it is ${lookup.kind}`)
+      const { dispute: told, disputesHiddenSince } = lookup.payment
+      expect(told).toEqual(shown && expect.objectContaining(shown))
+      expect(disputesHiddenSince).toEqual(hiddenSince)
+    })
+  })
+
   test('one that was ended before anything was taken is canceled', async () => {
     expect(await found({ status: 'CANCELLED', paidAt: undefined })).toMatchObject({
       payment: { status: 'canceled' },

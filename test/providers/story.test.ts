@@ -28,8 +28,11 @@ type Told = {
   /** A card whose bank wants its customer, where the provider knows such. */
   readonly asks?: string
   readonly disputes: boolean
-  /** Asked of the provider itself, all of a payment goes back. */
-  giveBack(payment: { reference: string; providerId: string }): {
+  /** Asked of the provider itself, money of a payment goes back. */
+  giveBack(
+    payment: { reference: string; providerId: string },
+    amount?: number,
+  ): {
     path: string
     headers: Record<string, string>
     body: object
@@ -49,10 +52,10 @@ const stories: readonly Told[] = [
     key: 'sk_test_any',
     stolen: 'lost_or_stolen',
     disputes: true,
-    giveBack: ({ reference }) => ({
+    giveBack: ({ reference }, amount = 9900) => ({
       path: `/v1/charges/${reference}/refunds`,
-      headers: { authorization: 'Bearer sk_test_any', 'idempotency-key': 'by-hand' },
-      body: { reference: 'by-hand', amount: 9900 },
+      headers: { authorization: 'Bearer sk_test_any', 'idempotency-key': `by-hand-${reference}` },
+      body: { reference: `by-hand-${reference}`, amount },
     }),
   },
   {
@@ -68,10 +71,10 @@ const stories: readonly Told[] = [
     stolen: 'stolen_card',
     asks: 'pm_card_authenticationRequired',
     disputes: true,
-    giveBack: ({ reference }) => ({
+    giveBack: ({ reference }, amount = 9900) => ({
       path: '/__sandbox/refunds',
       headers: { authorization: 'Bearer sk_test_story' },
-      body: { reference, amount: 9900 },
+      body: { reference, amount },
     }),
   },
   {
@@ -86,10 +89,10 @@ const stories: readonly Told[] = [
     key: 'test_sk_storyOfToss',
     stolen: 'INVALID_CARD_LOST_OR_STOLEN',
     disputes: false,
-    giveBack: ({ providerId }) => ({
+    giveBack: ({ providerId }, cancelAmount = 9900) => ({
       path: `/v1/payments/${providerId}/cancel`,
       headers: { authorization: `Basic ${btoa('test_sk_storyOfToss:')}` },
-      body: { cancelReason: 'by hand' },
+      body: { cancelReason: 'by hand', cancelAmount },
     }),
   },
   {
@@ -106,10 +109,10 @@ const stories: readonly Told[] = [
     key: 'story-of-portone-api-secret',
     stolen: 'INVALID_CARD_LOST_OR_STOLEN',
     disputes: true,
-    giveBack: ({ reference }) => ({
+    giveBack: ({ reference }, amount = 9900) => ({
       path: `/payments/${reference}/cancel`,
       headers: { authorization: 'PortOne story-of-portone-api-secret' },
-      body: { reason: 'by hand' },
+      body: { reason: 'by hand', amount },
     }),
   },
 ]
@@ -166,6 +169,84 @@ describe.each(stories)('with $wire.name', (told) => {
           expect((await invoice()).payments[0].dispute).toMatchObject({ status: 'won', amount: 9900 })
         }
         expect(await checkLedger(world.app.billing.db)).toMatchObject({ faults: [] })
+      } finally {
+        await world.close()
+        await there.close()
+      }
+    },
+  )
+
+  test.runIf(told.disputes)(
+    'a dispute that staff ends by giving money back, in part or in full, is over here too; a lost one stays lost',
+    async () => {
+      const there = await openProviderWorld({ wire: told.wire })
+      const world = await openWorld({ environment: told.environment(there.sandbox.url, signing()) })
+      const from = new Date(world.app.clock().getTime() - 60_000)
+      try {
+        const billing = world.app.billing
+        const reconcile = () => reconcilePayments(billing, from, new Date(world.app.clock().getTime() + 1000))
+        const bank = async (reference: string, status: string) => {
+          expect((await world.post('/api/sandbox/provider/disputes', { reference, status })).status).toBe(200)
+        }
+        const invoiceOf = async (account: string) =>
+          (await world.get(`/api/billing/invoices?account_id=${account}`)).body.data.invoices[0]
+        const openAt: Record<string, string> = {}
+        for (const account of ['part', 'full', 'lost']) {
+          await world.post('/api/billing/subscribe', {
+            account_id: account,
+            plan_id: 'starter-monthly',
+            payment_method: { billing_key: 'bk_test_ok' },
+          })
+          await bank((await invoiceOf(account)).payments[0].reference, 'open')
+        }
+        await reconcile()
+        for (const account of ['part', 'full', 'lost']) {
+          const { dispute } = (await invoiceOf(account)).payments[0]
+          expect(dispute).toMatchObject({ status: 'open', amount: 9900 })
+          openAt[account] = dispute.opened_at
+        }
+
+        await world.advanceBy('PT1H')
+        const [part, full, lost] = await world.query<{ reference: string; providerId: string }>(
+          'select provider_reference as reference, provider_id as "providerId" from billing.payment order by id',
+        )
+        // Nobody looks between the end of the dispute and the money.
+        for (const [payment, amount] of [
+          [part!, 900],
+          [full!, 9900],
+        ] as const) {
+          await bank(payment.reference, 'won')
+          const { path, headers, body } = told.giveBack(payment, amount)
+          const byHand = await fetch(there.sandbox.url + path, {
+            method: 'POST',
+            headers: { ...headers, 'content-type': 'application/json' },
+            body: JSON.stringify(body),
+          })
+          expect(byHand.status).toBe(200)
+        }
+        await bank(lost!.reference, 'lost')
+        expect((await reconcile()).differences).toEqual([])
+        expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+
+        const over = { status: 'won', amount: 9900, closed_at: expect.any(String) }
+        expect(await invoiceOf('part')).toMatchObject({
+          status: 'partially_refunded',
+          amount_refunded: 900,
+          payments: [{ disputed: false, dispute: { ...over, opened_at: openAt['part'] } }],
+        })
+        expect(await invoiceOf('full')).toMatchObject({
+          status: 'refunded',
+          payments: [{ disputed: false, dispute: { ...over, opened_at: openAt['full'] } }],
+        })
+        expect((await invoiceOf('lost')).payments).toMatchObject([
+          { disputed: true, dispute: { status: 'lost', amount: 9900, opened_at: openAt['lost'] } },
+        ])
+        const refund = async (account: string) =>
+          world.post('/api/billing/refund', { invoice_id: (await invoiceOf(account)).invoice_id })
+        expect((await refund('part')).status).toBe(200)
+        expect((await refund('lost')).body.error.code).toBe('payment_disputed')
+        expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+        expect(await checkLedger(billing.db)).toMatchObject({ faults: [] })
       } finally {
         await world.close()
         await there.close()

@@ -52,6 +52,7 @@ const kindsOf = () => [
   'restore',
   'by-hand refund',
   ...(profileOf().disputes ? ['dispute', 'dispute won', 'dispute lost'] : []),
+  ...(profileOf().hidesDisputes ? ['dispute ended by giving back'] : []),
   'revoked credentials',
   'key rotation',
   'unmatched retried',

@@ -1,6 +1,6 @@
 import type { Facts, Invoice, Payment } from './facts.ts'
 import { groupBy, sum } from './lists.ts'
-import { givenBack, lostTo } from './model-provider.ts'
+import { givenBack, isHidden, lostTo } from './model-provider.ts'
 
 export function ledgerBalances({ transfers }: Facts): string[] {
   return [...groupBy(transfers, ({ cause }) => cause)]
@@ -119,14 +119,17 @@ export function unmatchedIsTold({ payments, alarms }: Facts): string[] {
   ]
 }
 
-export function disputesAreFollowed({ book, payments, transfers }: Facts): string[] {
+export function disputesAreFollowed({ book, payments, transfers, hidesDisputes }: Facts): string[] {
   const found: string[] = []
   for (const charge of book) {
     const payment = payments.find(({ id }) => id === charge.reference)
     if (!payment || charge.status !== 'paid') continue
     const theirs = charge.dispute?.status ?? null
-    if (payment.dispute_status !== theirs)
-      found.push(`${payment.id}: its dispute is ${theirs}, we say ${payment.dispute_status}`)
+    // One that is shown no more may have been over before we heard of it, and is over where we did.
+    const isFollowed = isHidden(charge, hidesDisputes)
+      ? payment.dispute_status === null || (theirs !== null && payment.dispute_status === 'won')
+      : payment.dispute_status === theirs
+    if (!isFollowed) found.push(`${payment.id}: its dispute is ${theirs}, we say ${payment.dispute_status}`)
     const posted = -sum(
       transfers.filter(({ cause, book: name }) => isDisputeOf(payment.id, cause) && name === 'provider'),
       ({ amount }) => amount,

@@ -336,7 +336,7 @@ function shown(outcome: { kind: string; code?: string; replayed?: true }) {
 
 function found(lookup: PaymentLookup) {
   if (lookup.kind !== 'found') return { kind: lookup.kind }
-  const { status, declineCode, amount, refunded, refunds, dispute } = lookup.payment
+  const { status, declineCode, amount, refunded, refunds, dispute, disputesHiddenSince } = lookup.payment
   const inOrder = refunds
     .map((refund) => `${refund.reference} ${refund.amount.minor} ${refund.status}`)
     .sort()
@@ -351,5 +351,6 @@ function found(lookup: PaymentLookup) {
       status: dispute.status,
       amount: dispute.amount,
     },
+    disputesHiddenSince,
   }
 }

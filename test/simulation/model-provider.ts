@@ -151,6 +151,8 @@ type Profile = {
   /** Tells of charges; without it, answers and lookups alone do. */
   readonly notifies: boolean
   readonly disputes: boolean
+  /** Once money went back its record shows no disputes, but for what the bank took. */
+  readonly hidesDisputes?: true
   readonly asks: boolean
   /** Whether a first answer given again says so. Undefined: a seed decides. */
   readonly marksReplays?: boolean
@@ -189,7 +191,14 @@ const profiles: Readonly<Record<string, Profile>> = {
     disputes: false,
     asks: false,
   },
-  portone: { ...sandbox, ...bodyBlind, keyWindowMs: 3 * hourMs, asks: false, tellsOwner: true },
+  portone: {
+    ...sandbox,
+    ...bodyBlind,
+    keyWindowMs: 3 * hourMs,
+    hidesDisputes: true,
+    asks: false,
+    tellsOwner: true,
+  },
 }
 
 /** Whose part the model plays; processes that share a campaign learn it from their environment. */
@@ -472,7 +481,8 @@ export function openModelProvider(setting: {
     if (fault === 'stall_before' && isStale(request.key)) return { kind: 'unknown' }
     const taken = book.findLast((one) => one.reference === request.payment.reference)
     const isRepeat = keys.get(request.key)?.refund !== undefined && !isStale(request.key)
-    if (taken && isDisputed(taken) && !isRepeat) return { kind: 'disputed' }
+    // A gateway that refuses says not why; the record does, where it shows it.
+    if (taken && isDisputed(taken) && !isRepeat) return { kind: isHidden(taken) ? 'unknown' : 'disputed' }
     if (fault === 'declined' && !keys.has(request.key)) keys.set(request.key, { at: now() })
     if (isRefused(request.key)) return { kind: 'declined' }
     if (isUsedOtherwise(request.key, request.amount)) return { kind: profile.reusedKey }
@@ -596,9 +606,10 @@ export function openModelProvider(setting: {
     },
     /** The bank decides. */
     decideDispute(charge: BookCharge, status: 'won' | 'lost'): void {
+      const wasHidden = isHidden(charge)
       Object.assign(charge.dispute!, { status, closedAt: now() })
       // Whoever knows of the dispute asks what became of it.
-      notify('payment.dispute_closed', charge, false)
+      notify('payment.dispute_closed', charge, wasHidden)
     },
     /** Keys that it refused for reasons of its own. */
     refused: (): ReadonlySet<string> => new Set([...keys.keys()].filter(isRefused)),
@@ -624,6 +635,11 @@ export function isDisputed({ dispute }: BookCharge): boolean {
 /** What the bank took for good. */
 export function lostTo({ dispute }: BookCharge): bigint {
   return dispute?.status === 'lost' ? dispute.minor : 0n
+}
+
+/** Its dispute is not on its record: money went back, and the bank has taken none. */
+export function isHidden(charge: BookCharge, hidesDisputes = profileOf().hidesDisputes === true): boolean {
+  return hidesDisputes && givenBack(charge) > 0n && charge.dispute?.status !== 'lost'
 }
 
 /** What has gone back of a charge for certain. */
@@ -683,13 +699,26 @@ function paymentOf(charge: BookCharge): ProviderPayment {
       amount: { minor, currency },
       status,
     })),
-    dispute: charge.dispute && {
-      status: charge.dispute.status,
-      amount: { minor: charge.dispute.minor, currency },
-      openedAt: new Date(charge.dispute.openedAt),
-      closedAt: charge.dispute.closedAt === null ? null : new Date(charge.dispute.closedAt),
-    },
+    ...disputeShown(charge),
     card: charge.card,
     at: new Date(charge.at),
   }
+}
+
+function disputeShown(charge: BookCharge): Pick<ProviderPayment, 'dispute' | 'disputesHiddenSince'> {
+  const { dispute, amount, refunds } = charge
+  const shown = dispute && {
+    status: dispute.status,
+    amount: { ...amount, minor: dispute.minor },
+    openedAt: new Date(dispute.openedAt),
+    closedAt: dispute.closedAt === null ? null : new Date(dispute.closedAt),
+  }
+  const lostAt = dispute?.status === 'lost' ? dispute.closedAt! : Number.POSITIVE_INFINITY
+  const back = refunds.filter(({ status }) => status === 'succeeded').map(({ at }) => at)
+  const since = Math.min(lostAt, ...back)
+  if (!profileOf().hidesDisputes || since === Number.POSITIVE_INFINITY) return { dispute: shown }
+  const disputesHiddenSince = new Date(since)
+  if (isHidden(charge)) return { dispute: null, disputesHiddenSince }
+  // What the bank took does not say when it was disputed.
+  return { dispute: shown && { ...shown, openedAt: new Date(lostAt) }, disputesHiddenSince }
 }

@@ -26,6 +26,7 @@ export async function judge(
     prices: pricesOf(world.history),
     now: world.now(),
     keyWindowMs: profileOf().keyWindowMs,
+    hidesDisputes: profileOf().hidesDisputes ?? false,
   })
   return [...unexplained(world, faults), ...violations]
 }

@@ -1,7 +1,7 @@
 import { retryUnmatched, settleUnmatched } from '../../src/billing/refunds/settle-unmatched.ts'
 import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
-import { isDisputed, profileOf } from './model-provider.ts'
+import { type BookCharge, isDisputed, profileOf } from './model-provider.ts'
 import { restore } from './restore.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
 import { plans, type Service } from './stage.ts'
@@ -437,7 +437,13 @@ function actAtProvider(
     if (open.length === 0) return
     const status = random.pick(['won', 'lost'] as const)
     world.count(`dispute ${status}`)
-    model.decideDispute(random.pick(open), status)
+    const charge = random.pick(open)
+    model.decideDispute(charge, status)
+    // Staff ends one by giving money back, after which the record shows no dispute.
+    if (!profileOf().hidesDisputes || status === 'lost' || model.leftOf(charge) === 0n) return
+    if (random.chance(0.5)) return
+    world.count('dispute ended by giving back')
+    giveBackByHand(world, charge)
     return
   }
   const paid = model.book.filter(
@@ -461,9 +467,13 @@ function actAtProvider(
     model.bounce(charge, random.pick(done))
     return
   }
-  const left = model.leftOf(charge)
-  if (left === 0n) return
+  if (model.leftOf(charge) === 0n) return
   world.count('by-hand refund')
+  giveBackByHand(world, charge)
+}
+
+function giveBackByHand({ random, model }: SimulatedWorld, charge: BookCharge): void {
+  const left = model.leftOf(charge)
   model.refundByHand(charge, random.chance(0.5) ? left : (left + 1n) / 2n)
 }
 

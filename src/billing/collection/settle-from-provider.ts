@@ -74,8 +74,6 @@ export async function settleTaken(
   record: ProviderPayment,
 ): Promise<ProviderVerdict> {
   const now = app.clock()
-  const { dispute } = record
-  const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
   return app.db.transaction().execute(async (tx) => {
     // It takes the subscription's lock first, as whoever ends one must.
     await settleDecided(tx, now, [{ paymentId, outcome }], app.terms.dunningDays)
@@ -83,6 +81,8 @@ export async function settleTaken(
     // Since we asked, a refund went through or failed, or a dispute moved on: the record may be from before or after that.
     if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return 'in_motion'
     const events: NewEvent[] = []
+    const dispute = disputeIn(record, payment)
+    const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
     const isNews = dispute !== null && disputeDiffers(payment.dispute, dispute)
     if (isNews) events.push(...(await recordDispute(tx, now, payment.dispute, dispute)))
     // One that was lost long ago ends nobody who stayed.
@@ -118,6 +118,23 @@ async function endDisputed(tx: BillingTx, now: Date, subscriptionId: string): Pr
     ])
   }
   await endSubscription(tx, subscriptionId, { code: 'payment_disputed', at: now, now })
+}
+
+/**
+ * What a record says of a dispute, together with what we know of it. Where money went back and disputes are shown no more, one that
+ * was open is over: we knew of it while nothing had gone back, so that it was ended by giving back. Nothing was lost by it, and
+ * what the bank takes all the same is shown, though not when that dispute was opened.
+ */
+function disputeIn(
+  { dispute, disputesHiddenSince: since }: ProviderPayment,
+  { dispute: ours, currency }: TakenPayment,
+): ProviderDispute | null {
+  const { status, amount, openedAt, lost } = ours
+  if (since === undefined || openedAt === null || amount === null) return dispute
+  if (dispute) return { ...dispute, openedAt }
+  if (status !== 'open' || lost > 0n) return null
+  const closedAt = since > openedAt ? since : openedAt
+  return { status: 'won', amount: { minor: amount, currency }, openedAt, closedAt }
 }
 
 function disputeDiffers(ours: TakenPayment['dispute'], theirs: ProviderDispute): boolean {

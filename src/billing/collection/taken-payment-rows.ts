@@ -53,7 +53,11 @@ export type TakenPayment = {
   readonly captured: bigint
   readonly refunded: bigint
   readonly refundPending: bigint
-  readonly dispute: KnownDispute & { readonly amount: bigint | null; readonly closedAt: Date | null }
+  readonly dispute: KnownDispute & {
+    readonly amount: bigint | null
+    readonly openedAt: Date | null
+    readonly closedAt: Date | null
+  }
 }
 
 /** Locked, so that no refund and no dispute of it is recorded meanwhile. */
@@ -71,6 +75,7 @@ export async function lockTakenPayment(tx: BillingTx, paymentId: string): Promis
       'unmatched',
       'dispute_status',
       'dispute_amount',
+      'dispute_opened_at',
       'dispute_closed_at',
       'dispute_lost',
       'dispute_postings',
@@ -95,6 +100,7 @@ export async function lockTakenPayment(tx: BillingTx, paymentId: string): Promis
       ...about,
       status: row.dispute_status,
       amount: row.dispute_amount,
+      openedAt: row.dispute_opened_at,
       closedAt: row.dispute_closed_at,
       lost: row.dispute_lost,
       postings: row.dispute_postings,

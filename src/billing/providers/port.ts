@@ -122,6 +122,8 @@ export type ProviderPayment = {
   readonly refunded: Money
   readonly refunds: readonly ProviderRefund[]
   readonly dispute: ProviderDispute | null
+  /** Money went back then, and from then on its record shows no disputes, only what the bank took by them. */
+  readonly disputesHiddenSince?: Date
   /** The card that was asked, where the provider tells. */
   readonly card: Card | null
   readonly at: Date

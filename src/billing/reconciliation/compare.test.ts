@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { ProviderPayment } from '../providers/port.ts'
-import { differenceOf, type OurPayment } from './compare.ts'
+import { differenceOf, holdsMoney, type OurPayment } from './compare.ts'
 
 const won = (minor: bigint) => ({ minor, currency: 'KRW' as const })
 const ours = (more: Partial<OurPayment> = {}): OurPayment => ({
@@ -94,4 +94,20 @@ test.each<[string, OurPayment | undefined, ProviderPayment | 'unknown' | undefin
   ['an open dispute of which they tell no more', ours({ dispute: openHere }), theirs(), 'disputed'],
 ])('%s', (_story, here, there, kind) => {
   expect(differenceOf(here, there)?.kind).toBe(kind)
+})
+
+test.each<[string, ProviderPayment, boolean]>([
+  ['nothing went back', theirs(), true],
+  ['nothing was taken', theirs({ status: 'declined' }), false],
+  ['a part went back', theirs({ refunded: won(9899n) }), true],
+  ['all went back', theirs({ refunded: won(9900n) }), false],
+  ['the rest is disputed', theirs({ refunded: won(9800n), dispute: dispute('open') }), true],
+  ['the rest was lost', theirs({ refunded: won(9800n), dispute: dispute('lost') }), false],
+  [
+    'the rest is gone while another dispute is open',
+    theirs({ refunded: won(9800n), dispute: { ...dispute('open'), alreadyLost: won(100n) } }),
+    false,
+  ],
+])('whether money is still there: %s', (_story, payment, holds) => {
+  expect(holdsMoney(payment)).toBe(holds)
 })

@@ -94,7 +94,7 @@ export function isAnother(ours: OurPayment | undefined, theirs: ProviderPayment)
 
 /** Whether money was taken that neither went back nor was lost to the bank. */
 export function holdsMoney({ status, amount, refunded, dispute }: ProviderPayment): boolean {
-  const lost = dispute?.status === 'lost' ? dispute.amount.minor : 0n
+  const lost = dispute ? lostIn(dispute) : 0n
   return status === 'paid' && amount.minor > refunded.minor + lost
 }
 

@@ -68,10 +68,11 @@ export function renderPayment(parts: PaymentParts) {
     paidAt: payment.created_at,
     pgTxId: payment.id,
     receiptUrl: `https://dashboard.tosspayments.com/receipt/redirection?transactionId=${payment.id}`,
-    disputes: payment.dispute ? [renderDispute(payment.dispute)] : [],
     ...(cancellations.length > 0 && { cancellations }),
   }
-  if (cancelled === 0) return { status: 'PAID', ...paid }
+  // The published schema has disputes in this shape alone.
+  const disputes = payment.dispute ? [renderDispute(payment.dispute)] : []
+  if (cancelled === 0) return { status: 'PAID', ...paid, disputes }
   const status = cancelled === payment.amount ? 'CANCELLED' : 'PARTIAL_CANCELLED'
   return { status, ...paid, cancelledAt: changedAt(payment) }
 }

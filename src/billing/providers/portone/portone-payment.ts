@@ -57,6 +57,7 @@ export function paymentOf(body: PaymentJson): ProviderPayment | undefined {
   const rawCode = status === 'declined' ? (body.failure?.pgCode ?? null) : null
   const ours = (body.cancellations ?? []).filter(({ trigger }) => trigger !== 'CHARGEBACK')
   const refunds = ours.map((cancellation) => refundOf(cancellation, amount))
+  const hiddenSince = disputesHiddenSince(body, at)
   return {
     reference: body.id,
     // Every call names a payment by the merchant's own id; there is no other to keep.
@@ -72,6 +73,7 @@ export function paymentOf(body: PaymentJson): ProviderPayment | undefined {
     },
     refunds,
     dispute: disputeOf(body, amount),
+    ...(hiddenSince && { disputesHiddenSince: hiddenSince }),
     card: body.method?.card ? cardOf(body.method.card) : null,
     at,
     ...(body.channel && { live: body.channel.type === 'LIVE' }),
@@ -136,6 +138,18 @@ function disputeOf(body: PaymentJson, amount: Money): ProviderDispute | null {
   return { status: 'won', amount: disputed, openedAt, closedAt }
 }
 
+/** The shape of a payment of which something went back has no disputes, neither open nor decided. */
+function disputesHiddenSince({ disputes, cancellations = [] }: PaymentJson, at: Date): Date | undefined {
+  const done = cancellations.filter(({ status }) => status === 'SUCCEEDED')
+  if (disputes !== undefined || done.length === 0) return undefined
+  const times = done.map((one) => backAt(one)?.getTime()).filter((time) => time !== undefined)
+  return times.length > 0 ? new Date(Math.min(...times)) : at
+}
+
+function backAt({ cancelledAt, requestedAt }: Cancellation): Date | undefined {
+  return parseInstant(cancelledAt ?? requestedAt ?? '')
+}
+
 function isUnresolved({ status }: { status: string }): boolean {
   return status === 'UNRESOLVED'
 }
@@ -151,8 +165,8 @@ function sumOf(cancellations: readonly Cancellation[]): bigint {
  * shrink with every refund; and nobody can dispute nothing, also where all had gone back before.
  */
 function leftAt(openedAt: Date, total: bigint, cancelled: readonly Cancellation[]): bigint {
-  const before = cancelled.filter(({ cancelledAt, requestedAt }) => {
-    const at = parseInstant(cancelledAt ?? requestedAt ?? '')
+  const before = cancelled.filter((one) => {
+    const at = backAt(one)
     return at !== undefined && at < openedAt
   })
   const left = total - sumOf(before)
