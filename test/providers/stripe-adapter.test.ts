@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Stripe from 'stripe'
@@ -500,6 +501,29 @@ describe('customers, authentication and cards over the simulator', () => {
     expect(await provider.cancelPayment(again.reference, again.providerId)).toEqual({ kind: 'paid' })
   })
 
+  test('what the documents have the browser do brings a charge before its customer, who confirms it', async () => {
+    const waiting = await await3ds()
+    const lookUp = () => provider.findPayment(waiting.reference, waiting.providerId)
+    const idIn = (secret: string) => secret.split('_secret_')[0]!
+    const refusal = ({ message }: Error) => ({ error: { message } })
+    // What Stripe's script for browsers does, over the same calls.
+    const stripe = {
+      retrievePaymentIntent: async (secret: string) => ({
+        paymentIntent: await browser.paymentIntents.retrieve(idIn(secret)),
+      }),
+      confirmCardPayment: (secret: string, data: { payment_method?: string } = {}) =>
+        browser.paymentIntents.confirm(idIn(secret), data).then(() => ({}), refusal),
+    }
+    const invoice = { next_action: { client_secret: waiting.nextAction!.clientSecret } }
+    for (const _time of ['first', 'again']) {
+      expect(await documentedConfirmation(stripe, invoice)).toBeUndefined()
+      expect(await lookUp()).toMatchObject({ payment: { status: 'awaiting' } })
+      expect((await browser.paymentIntents.retrieve(waiting.providerId)).status).toBe('requires_action')
+    }
+    expect(await authenticate(waiting.reference, 'succeeded')).toBe(200)
+    expect(await lookUp()).toMatchObject({ payment: { status: 'paid', card: { last4: '3184' } } })
+  })
+
   test('once it is cancelled, confirming it takes nothing', async () => {
     const waiting = await await3ds()
     expect(await provider.cancelPayment(waiting.reference, waiting.providerId)).toEqual({ kind: 'canceled' })
@@ -596,6 +620,15 @@ describe('customers, authentication and cards over the simulator', () => {
     expect(JSON.stringify(bad)).not.toContain('planted')
   })
 })
+
+/** The code that docs/providers.md shows for it. Tells the error that it ends with. */
+async function documentedConfirmation(stripe: object, invoice: object): Promise<unknown> {
+  const text = readFileSync(new URL('../../docs/providers.md', import.meta.url), 'utf8')
+  const shown = [...text.matchAll(/```js\n(.*?)```/gs)].map(([, code]) => code!)
+  const [code] = shown.filter((one) => one.includes('next_action'))
+  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor
+  return new AsyncFunction('stripe', 'invoice', `${code}\nreturn error`)(stripe, invoice)
+}
 
 type Answered = { status: number; body: object | string; headers?: Record<string, string> } | undefined
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => Answered

@@ -96,7 +96,12 @@ describe('the official SDK walks through the simulator', () => {
     const left = await stripe.paymentIntents.retrieve(error.payment_intent!.id)
     expect(left).toMatchObject({
       status: 'requires_payment_method',
-      last_payment_error: { code: 'card_declined', decline_code: 'generic_decline' },
+      payment_method: null,
+      last_payment_error: {
+        code: 'card_declined',
+        decline_code: 'generic_decline',
+        payment_method: { id: card.payment_method },
+      },
     })
     expect((await stripe.paymentIntents.cancel(left.id)).status).toBe('canceled')
     await stripe.paymentMethods.detach(card.payment_method)
@@ -147,11 +152,32 @@ describe('the official SDK walks through the simulator', () => {
     expect(error).toMatchObject({ statusCode: 402, code: 'authentication_required' })
     const { id } = error.payment_intent!
     expect((await world.taken('walk-3ds')).times).toBe(0)
+    // The card that failed is off the intent, and named only with the error.
+    const left = await stripe.paymentIntents.retrieve(id)
+    expect(left).toMatchObject({
+      status: 'requires_payment_method',
+      payment_method: null,
+      last_payment_error: { code: 'authentication_required', payment_method: { id: card.payment_method } },
+    })
+    expectShape('payment_method', left.last_payment_error!.payment_method)
+    expect(error).toMatchObject({ payment_method: { id: card.payment_method } })
+    expect(await caught(stripe.paymentIntents.confirm(id))).toMatchObject({
+      statusCode: 400,
+      code: 'payment_intent_unexpected_state',
+    })
     const waiting = await stripe.paymentIntents.confirm(id, { payment_method: card.payment_method })
-    expect(waiting).toMatchObject({ status: 'requires_action', next_action: { type: 'use_stripe_sdk' } })
+    expect(waiting).toMatchObject({
+      status: 'requires_action',
+      payment_method: card.payment_method,
+      next_action: { type: 'use_stripe_sdk' },
+    })
     const body = { reference: 'walk-3ds', result: 'succeeded' }
     expect((await world.ask('POST', '/__sandbox/authentications', { body })).status).toBe(200)
-    expect((await stripe.paymentIntents.retrieve(id)).status).toBe('succeeded')
+    expect(await stripe.paymentIntents.retrieve(id)).toMatchObject({
+      status: 'succeeded',
+      payment_method: card.payment_method,
+      last_payment_error: null,
+    })
     expect((await world.taken('walk-3ds')).times).toBe(1)
     expect(await caught(stripe.paymentIntents.cancel(id))).toMatchObject({
       code: 'payment_intent_unexpected_state',

@@ -105,6 +105,7 @@ function copyCode(): string {
   for (const part of [
     'assets',
     'console',
+    'docs',
     'src',
     'test',
     'migrations',

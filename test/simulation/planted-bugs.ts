@@ -1288,4 +1288,18 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: "const lost = dispute?.status === 'lost' ? dispute.amount.minor : 0n",
     story: 'src/billing/reconciliation/compare.test.ts',
   },
+  {
+    name: 'the documents have the browser confirm a charge without its card',
+    file: 'docs/providers.md',
+    from: 'failed ? { payment_method: failed.id } : {}',
+    to: '{}',
+    story: 'test/providers/stripe-adapter.test.ts',
+  },
+  {
+    name: 'the simulator of Stripe confirms an intent with the card that failed',
+    file: 'src/sandbox/stripe/stripe-intents.ts',
+    from: "asked.card === null || (status === 'requires_payment_method' && !method)",
+    to: 'asked.card === null',
+    story: 'test/providers/stripe.test.ts',
+  },
 ]

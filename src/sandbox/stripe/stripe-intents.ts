@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type Stripe from 'stripe'
 import { newId } from '../../platform/id.ts'
 import { currencies } from '../currencies.ts'
 import type { Faults } from '../faults.ts'
@@ -83,7 +84,8 @@ export async function confirmIntent(
   const given = textOf(form, 'payment_method')
   const method = given === undefined ? undefined : await methodOf(store, given, intent.customer)
   const asked = method ? { ...intent, paymentMethod: method.id, card: method.card } : intent
-  if (asked.card === null)
+  // One that failed is off the intent, and has to be named again.
+  if (asked.card === null || (status === 'requires_payment_method' && !method))
     throw invalid('You cannot confirm this PaymentIntent because it is missing a payment method.', {
       code: 'payment_intent_unexpected_state',
     })
@@ -120,7 +122,7 @@ async function confirm(
     const decline = declineOf(payment.decline_code ?? 'generic_decline')
     throw new StripeAnswer(
       402,
-      { ...decline, charge: payment.id, payment_intent: await store.show(asked, [], payment) },
+      { ...decline, charge: payment.id, ...failedWith(await store.show(asked, [], payment)) },
       { isKept: true },
     )
   }
@@ -145,9 +147,13 @@ async function askCustomer(
   const decline_code = isErrorWanted ? 'authentication_not_handled' : 'authentication_required'
   throw new StripeAnswer(
     402,
-    { ...authenticationRequired, decline_code, payment_intent: await store.show(failed) },
+    { ...authenticationRequired, decline_code, ...failedWith(await store.show(failed)) },
     { isKept: true },
   )
+}
+
+function failedWith(intent: Stripe.PaymentIntent) {
+  return { payment_intent: intent, payment_method: intent.last_payment_error?.payment_method }
 }
 
 /** `POST /v1/payment_intents/{id}/cancel`, within the intent's turn. */

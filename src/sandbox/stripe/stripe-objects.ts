@@ -80,12 +80,21 @@ export function statusOf(intent: Intent, payment: BookPayment | undefined): Stri
   return intent.paymentMethod === null ? 'requires_payment_method' : 'requires_confirmation'
 }
 
+/** Its last attempt failed, and no other has begun. */
+export function hasFailed(intent: Intent, payment: BookPayment | undefined): boolean {
+  if (payment?.status === 'paid' || intent.waitsFor !== null) return false
+  return intent.failedAs !== null || payment?.status === 'declined'
+}
+
+/** `failed`: the method of an attempt that failed. It is off the intent then, and named with the error alone. */
 export function renderIntent(
   intent: Intent,
   payment: BookPayment | undefined,
   latestCharge: string | Stripe.Charge | null,
+  failed: Stripe.PaymentMethod | undefined,
 ): Stripe.PaymentIntent {
   const status = statusOf(intent, payment)
+  const error = status === 'succeeded' ? null : lastErrorOf(intent, payment)
   return {
     id: intent.id,
     object: 'payment_intent',
@@ -108,7 +117,7 @@ export function renderIntent(
     customer_account: null,
     description: intent.description,
     excluded_payment_method_types: null,
-    last_payment_error: status === 'succeeded' ? null : lastErrorOf(intent, payment),
+    last_payment_error: error && { ...error, ...(failed && { payment_method: failed }) },
     latest_charge: latestCharge,
     livemode: false,
     managed_payments: null,
@@ -118,7 +127,7 @@ export function renderIntent(
         ? { type: 'use_stripe_sdk', use_stripe_sdk: { type: 'three_d_secure_redirect' } }
         : null,
     on_behalf_of: null,
-    payment_method: intent.paymentMethod,
+    payment_method: hasFailed(intent, payment) ? null : intent.paymentMethod,
     payment_method_configuration_details: null,
     payment_method_options: {
       card: { installments: null, mandate_options: null, network: null, request_three_d_secure: 'automatic' },

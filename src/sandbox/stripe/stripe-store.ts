@@ -6,8 +6,10 @@ import type { BookPayment, BookRefund } from '../book-payment.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { fromWire } from './stripe-amounts.ts'
 import { cardOfSetup, findStripeCard } from './stripe-cards.ts'
+import { renderMethod } from './stripe-customer-objects.ts'
 import { renderDispute } from './stripe-dispute.ts'
 import {
+  hasFailed,
   type Intent,
   renderCharge,
   renderIntent,
@@ -56,7 +58,15 @@ export function openStripeStore(context: ProviderContext) {
       : isExpanded
         ? await chargeOf(intent, payment, expand.includes('latest_charge.refunds'))
         : payment.id
-    return renderIntent(intent, payment, latest)
+    const tried = hasFailed(intent, payment) ? intent.paymentMethod : null
+    const failed = tried === null ? undefined : await methodNamed(tried)
+    return renderIntent(intent, payment, latest, failed && renderMethod(failed))
+  }
+
+  const methodNamed = async (id: string): Promise<StoredMethod | undefined> => {
+    // Cards that everybody knows by name belong to nobody, and are stored nowhere.
+    if (!findStripeCard(id)) return objects.get<StoredMethod>('payment_method', id)
+    return { id, card: id, customer: null, isDetached: false, createdAt: new Date(0).toISOString() }
   }
 
   return {
@@ -160,11 +170,7 @@ export function openStripeStore(context: ProviderContext) {
       }
     },
 
-    async method(id: string): Promise<StoredMethod | undefined> {
-      // Cards that everybody knows by name belong to nobody, and are stored nowhere.
-      if (!findStripeCard(id)) return objects.get<StoredMethod>('payment_method', id)
-      return { id, card: id, customer: null, isDetached: false, createdAt: new Date(0).toISOString() }
-    },
+    method: methodNamed,
 
     /** A card of a customer's own: one that is known by its name becomes a new one. */
     async attach(method: StoredMethod, customer: string, now: Date): Promise<StoredMethod> {
