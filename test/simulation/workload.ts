@@ -1,7 +1,7 @@
 import { retryUnmatched, settleUnmatched } from '../../src/billing/refunds/settle-unmatched.ts'
 import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
-import { type BookCharge, isDisputed, profileOf } from './model-provider.ts'
+import { type BookCharge, isDisputed, isHidden, profileOf } from './model-provider.ts'
 import { restore } from './restore.ts'
 import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
 import { plans, type Service } from './stage.ts'
@@ -693,7 +693,9 @@ export async function converge(
   await settleDown(world)
   // A charge that was begun at the very end has a day for its customer, and so has each retry after it.
   const isAwaited = () => world.model.book.some(({ status }) => status === 'awaiting')
-  for (let days = 0; days < 12 && isAwaited(); days++) {
+  // A refund refused over a dispute that its record does not show ends with its key window, and then comes the next one's turn.
+  const hasHidden = () => world.model.book.some((charge) => isDisputed(charge) && isHidden(charge))
+  for (let days = 0; days < 12 && (isAwaited() || (hasHidden() && (await isRestless(world)))); days++) {
     await live(world, day)
     await settleDown(world)
   }
