@@ -283,6 +283,31 @@ test('a provider that refuses our requests is an alarm until it takes a charge a
   expect(await alarms()).toEqual([])
 })
 
+test('a currency that is no longer taken is an alarm until a charge in it is', async () => {
+  world = await openBillingWorld()
+  const alarms = () => listAlarms(world.app.db, 10)
+  const refused = { kind: 'refuse', code: 'currency_not_supported', raw: 'NOT_SUPPORTED_CURRENCY' } as const
+  // Whoever begins is told.
+  world.script.nextCharges(refused)
+  expect((await world.subscribe('acct_1', { plan: 'global-monthly' })).status).toBe(422)
+  expect(await alarms()).toEqual([])
+
+  const { subscription_id } = (await world.subscribe('acct_1', { plan: 'global-monthly' })).data
+  world.script.nextCharges(refused)
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  expect(await world.subscription(subscription_id)).toMatchObject({ status: 'past_due' })
+  const [alarm, ...others] = await alarms()
+  expect(others).toEqual([])
+  expect(alarm).toMatchObject({ kind: 'charge_refused', subject: 'scripted USD' })
+  expect(alarm?.note).toContain('scripted does not take charges in USD (NOT_SUPPORTED_CURRENCY)')
+
+  expect((await world.subscribe('acct_2')).status).toBe(201)
+  expect(await alarms()).toHaveLength(1)
+  await world.advanceTo('2026-04-06T09:00:00+09:00')
+  expect(await world.subscription(subscription_id)).toMatchObject({ status: 'active' })
+  expect(await alarms()).toEqual([])
+})
+
 test('a charge that was begun before the provider refused one does not end the alarm', async () => {
   world = await openBillingWorld()
   world.script.nextCharges({ kind: 'lost_request' })

@@ -28,12 +28,14 @@ afterEach(async () => {
 })
 
 /** A customer whose card the old provider stored, in a house that has not moved yet. */
-async function openOldHouse(): Promise<{ old: Script; young: Script; world: BillingWorld }> {
+async function openOldHouse(
+  plan = 'starter-monthly',
+): Promise<{ old: Script; young: Script; world: BillingWorld }> {
   const old = scriptedProvider({}, 'old-house')
   const young = { ...scriptedProvider({}, 'new-house'), vaultKey: old.vaultKey }
   url = await createDatabase()
   world = await openBillingWorld({ on: { url, script: old }, now: march })
-  expect((await world.subscribe('loyal')).status).toBe(201)
+  expect((await world.subscribe('loyal', { plan })).status).toBe(201)
   return { old, young, world }
 }
 
@@ -45,6 +47,11 @@ async function reopen(options: WorldOptions): Promise<BillingWorld> {
 }
 
 const chargesAt = (script: Script) => script.calls.charge
+
+/** From here on it takes won alone, as Toss does. */
+function takesWonAlone({ provider }: Script): void {
+  Object.assign(provider, { guards: { ...provider.guards, currencies: new Set(['KRW']) } })
+}
 
 test('old cards are charged, looked up and refunded where they are, and new cards go to the new provider', async () => {
   const { old, young } = await openOldHouse()
@@ -76,6 +83,32 @@ test('old cards are charged, looked up and refunded where they are, and new card
     { account_id: 'loyal', provider: 'new-house', n: 1 },
     { account_id: 'loyal', provider: 'old-house', n: 2 },
   ])
+})
+
+test('a card of a provider that does not take the currency is refused, and the card that pays stays', async () => {
+  const { old, young } = await openOldHouse('global-monthly')
+  takesWonAlone(young)
+  const moved = await reopen({ on: { url: url!, script: young }, others: [old], now: march })
+  const [{ subscription_id }] = await moved.invoices('loyal')
+  const before = await moved.subscription(subscription_id)
+  const change = { subscription_id, payment_method: { billing_key: 'bk_test_new' } }
+  for (const _twice of [1, 2])
+    expect(await moved.post('/payment-method', change, { key: 'k' })).toMatchObject({
+      status: 422,
+      body: { error: { code: 'currency_not_supported' } },
+    })
+  expect(await moved.subscription(subscription_id)).toEqual(before)
+  await moved.advanceTo(april)
+  expect(old.forgotten).toEqual([])
+  expect([chargesAt(old), chargesAt(young)]).toEqual([2, 0])
+  expect((await moved.invoices('loyal'))[0]).toMatchObject({ status: 'paid', currency: 'USD' })
+
+  // What is past due is not charged to it either.
+  old.declineCard('bk_test_ok', 'insufficient_funds')
+  await moved.advanceTo(may)
+  expect((await moved.post('/payment-method', change)).body.error.code).toBe('currency_not_supported')
+  expect(await moved.subscription(subscription_id)).toMatchObject({ status: 'past_due' })
+  expect((await moved.invoices('loyal'))[0]).toMatchObject({ attempt_count: 1 })
 })
 
 test('what was taken under our reference at another provider than our row names is a difference', async () => {

@@ -70,6 +70,48 @@ test('a trial with a card is charged where it ends, on the plan it was converted
   expect(await world.invoices('acct_1')).toMatchObject([{ status: 'paid', amount_paid: 29_000 }])
 })
 
+test('a trial takes a card only of a provider that takes its currency', async () => {
+  world = await openBillingWorld()
+  const { provider } = world.script
+  Object.assign(provider, { guards: { ...provider.guards, currencies: new Set(['KRW']) } })
+  // It needs no card, and may go on with another plan.
+  const { subscription_id } = (await trial('acct_1', 'global-monthly')).data
+  const offer = () =>
+    world.post('/payment-method', { subscription_id, payment_method: { billing_key: 'bk_test_ok' } })
+  const refused = { status: 422, body: { error: { code: 'currency_not_supported' } } }
+  expect(await offer()).toMatchObject(refused)
+  expect(await world.subscribe('acct_1', { plan: 'global-monthly' })).toMatchObject(refused)
+  // Its terms are those of its beginning, whatever the plan says by now.
+  const edited = { name: 'Global', amount: 1900, currency: 'KRW', interval: 'month' }
+  expect((await world.ask('PUT', '/plans/global-monthly', edited)).status).toBe(200)
+  expect(await offer()).toMatchObject(refused)
+  expect(await world.subscribe('acct_1', { plan: 'global-monthly' })).toMatchObject(refused)
+  expect(await world.subscription(subscription_id)).toMatchObject({
+    status: 'trialing',
+    currency: 'USD',
+    payment_method: null,
+  })
+
+  expect(await world.subscribe('acct_1', { plan: 'starter-monthly' })).toMatchObject({
+    status: 201,
+    data: { subscription_id, currency: 'KRW' },
+  })
+  expect((await offer()).status).toBe(200)
+  await world.advanceTo('2026-03-19T09:00:00+09:00')
+  expect(await world.subscription(subscription_id)).toMatchObject({ status: 'active' })
+})
+
+test('a trial keeps its currency, and with it the card, though the plan is sold in another by now', async () => {
+  world = await openBillingWorld()
+  const { provider } = world.script
+  Object.assign(provider, { guards: { ...provider.guards, currencies: new Set(['KRW']) } })
+  expect((await trial('acct_1')).status).toBe(201)
+  const edited = { name: 'Starter', amount: 900, currency: 'USD', interval: 'month' }
+  expect((await world.ask('PUT', '/plans/starter-monthly', edited)).status).toBe(200)
+  expect(await world.subscribe('acct_1')).toMatchObject({ status: 201, data: { currency: 'KRW' } })
+  expect((await world.subscribe('acct_2')).body.error.code).toBe('currency_not_supported')
+})
+
 test('a trial whose card is declined at its end is past due', async () => {
   world = await openBillingWorld()
   const id = (await trial('acct_1')).data.subscription_id

@@ -45,12 +45,12 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
     where s.id = g.id`.execute(tx)
 }
 
-/** A provider that takes a charge begun after it last refused one as a request has stopped refusing them. */
+/** A provider that takes a charge begun after it last refused one as a request, or in its currency, has stopped refusing them. */
 function clearingChargeRefused(taken: readonly Taken[]): RawBuilder<unknown> {
   return sql`
     delete from platform.alarm a
     where a.kind = ${chargeRefusedAlarm} and exists (
       select from billing.payment p
       where p.id = any (${anyLength(taken.map(({ paymentId }) => paymentId))}::text[])
-        and p.provider = a.subject and p.created_at >= a.last_at)`
+        and a.subject in (p.provider, p.provider || ' ' || p.currency) and p.created_at >= a.last_at)`
 }

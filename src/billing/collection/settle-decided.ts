@@ -4,7 +4,12 @@ import { insertEvents } from '../events/event-rows.ts'
 import { scheduleDunning } from '../invoices/dunning-rows.ts'
 import { closeInvoice, listOwed } from '../invoices/invoice-rows.ts'
 import { postTransfers } from '../ledger/ledger-rows.ts'
-import { raiseChargeRefused } from '../payments/charge-refused-alarm.ts'
+import {
+  type ChargeRefused,
+  chargeRefused,
+  raiseChargeRefused,
+  subjectOf,
+} from '../payments/charge-refused-alarm.ts'
 import type { PaymentOutcome } from '../payments/payment.ts'
 import { dropMethod } from '../payments/payment-method-rows.ts'
 import { markSucceeded } from '../payments/payment-rows.ts'
@@ -37,14 +42,15 @@ export async function settleDecided(
   await endDoubts(tx, [...lockedById.values()])
 
   const paid: Paid[] = []
-  const refused = new Map<string, string | null | undefined>()
+  const refusals = new Map<string, ChargeRefused>()
   for (const { paymentId, outcome } of decided) {
     const locked = lockedById.get(paymentId)
     if (!locked || locked.paymentStatus === 'succeeded') continue
     if (outcome.kind === 'failed') {
       if (!isOpen(locked)) continue
       await settleFailed(tx, now, locked, outcome, dunningDays)
-      if (outcome.code === 'provider_error') refused.set(locked.provider, outcome.raw)
+      const refused = chargeRefused(locked, outcome)
+      if (refused) refusals.set(subjectOf(refused), refused)
     } else if (isOpen(locked) && locked.invoiceStatus === 'open') {
       paid.push({ locked, providerId: outcome.providerId, card: outcome.card })
     } else {
@@ -52,8 +58,9 @@ export async function settleDecided(
     }
   }
   await settlePaid(tx, paid, now)
-  // Last, because every settlement of a wave meets in this row.
-  for (const [provider, raw] of refused) await raiseChargeRefused(tx, provider, raw, now)
+  // Last, because every settlement of a wave meets in these rows, and in one order.
+  for (const [, refused] of [...refusals].sort(([a], [b]) => (a < b ? -1 : 1)))
+    await raiseChargeRefused(tx, refused, now)
 }
 
 async function settleFailed(

@@ -29,13 +29,12 @@ import {
 } from '../payments/payment-method-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { findPlan, type Plan } from '../plans/plan-rows.ts'
-import type { ProviderProfile } from '../providers/port.ts'
 import { refuse } from '../refusals.ts'
 import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { getCharged, insertSubscription, lockLiveSubscription } from '../subscriptions/subscription-rows.ts'
-import { type MethodIntake, methodIntake } from './method-intake.ts'
+import { type MethodIntake, methodIntake, requireCurrency } from './method-intake.ts'
 import { requireOwnCustomer } from './set-up-payment-method.ts'
 
 export type SubscribeRequest = {
@@ -79,13 +78,15 @@ async function beginSubscription(
   request: SubscribeRequest,
   { provider, keys, terms }: MethodIntake,
 ): Promise<SubscribeIntent> {
-  const plan = await getOfferedPlan(tx, provider, request.planId)
+  const plan = await getOfferedPlan(tx, request.planId)
   await requireOwnCustomer(tx, provider, request)
   const known = await ensureAccount(tx, request.accountId, request.timeZone ?? terms.timeZone, now)
   const started = await insertIncomplete(tx, request, request.timeZone ?? known, plan, now)
   const trial = started ? undefined : await lockTrialWithoutMethod(tx, request.accountId)
   const subscription = started ?? trial
   if (!subscription) throw refuse('subscription_exists')
+  // A trial that stays on its plan keeps the terms it began with.
+  requireCurrency(provider, subscription.planId === plan.planId ? subscription.price : plan.price)
 
   const { subscriptionId } = subscription
   const given: NewMethod = {
@@ -127,11 +128,9 @@ function createdEvent({ accountId, subscriptionId, planId }: Subscription): NewE
   return { type: 'subscription.created', accountId, subscriptionId, data: { plan_id: planId } }
 }
 
-async function getOfferedPlan(tx: BillingTx, { guards }: ProviderProfile, planId: string): Promise<Plan> {
+async function getOfferedPlan(tx: BillingTx, planId: string): Promise<Plan> {
   const plan = await findPlan(tx, planId)
   if (!plan?.active) throw refuse('plan_not_found')
-  const { currencies } = guards
-  if (currencies !== 'all' && !currencies.has(plan.price.currency)) throw refuse('currency_not_supported')
   return plan
 }
 
