@@ -140,8 +140,9 @@ export function retriesKeepTheirDays({
       if (before.code === 'lost_or_stolen') found.push(`${attempt.id} tried a stolen card again`)
     })
     const byItself = groupBy(attempts, ({ payment_method_id }) => payment_method_id)
+    // One that made way for another card never left us.
     for (const [method, own] of byItself)
-      if (own.filter(({ id }) => !adopted.has(id)).length > 5)
+      if (own.filter(({ id, code }) => !adopted.has(id) && code !== 'withdrawn').length > 5)
         found.push(`${method} was tried ${own.length} times`)
   }
   return found

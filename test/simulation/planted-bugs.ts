@@ -851,8 +851,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'what a lost database may have sent for a withdrawn invoice is not looked up',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: '!attempt.invoiceOpen && !attempt.maybeSentBefore',
-    to: '!attempt.invoiceOpen',
+    from: '!leased.invoiceOpen && !leased.maybeSentBefore',
+    to: '!leased.invoiceOpen',
     story: 'test/billing/restore.test.ts',
   },
   {
@@ -1035,6 +1035,79 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: 'subscription.planId === plan.planId ? subscription.price : plan.price',
     to: 'plan.price',
     story: 'test/billing/trials-and-accounts.test.ts',
+  },
+  {
+    name: 'a retry that never left us makes no way for a new card',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: '  if (!owed?.inDoubt) return owed?.invoiceId\n',
+    to: '  if (owed?.inDoubt) return undefined\n  if (!owed?.inDoubt) return owed?.invoiceId\n',
+    story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'a retry that may have left us makes way for a new card',
+    file: 'src/billing/collection/attempt-rows.ts',
+    from: "and p.status = 'sending' and p.sent_at is null\n",
+    to: "and p.status = 'sending'\n",
+    // Two must meet within a millisecond; a campaign may draw that in none of its seeds.
+    story: 'test/interleavings/unsent.test.ts',
+  },
+  {
+    name: 'a retry makes way for a new card while it is being sent',
+    file: 'src/billing/collection/attempt-rows.ts',
+    from: '      and (p.sending_until is null or p.sending_until <= statement_timestamp())\n',
+    to: '',
+    story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'a retry that a lost database may have sent makes way for a new card',
+    file: 'src/billing/collection/attempt-rows.ts',
+    from: '      and (n.lookup_first_before is null or i.issued_at > n.lookup_first_before)\n',
+    to: '',
+    story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'whoever slept through its lease sends what another has taken up',
+    file: 'src/billing/payments/payment-rows.ts',
+    from: ".where(isLeased(lease))\n    .returning('id')",
+    to: ".returning('id')",
+    // Two must meet within a millisecond; a campaign may draw that in none of its seeds.
+    story: 'test/interleavings/unsent.test.ts',
+  },
+  {
+    name: 'whoever slept through its lease calls unsent what another sends',
+    file: 'src/billing/payments/payment-rows.ts',
+    from: '.where(isLeased(lease))\n    .execute()',
+    to: '.execute()',
+    // Two must meet within a millisecond; a campaign may draw that in none of its seeds.
+    story: 'test/interleavings/unsent.test.ts',
+  },
+  {
+    name: 'a new card that is declined uses up the retry that made way for it',
+    file: 'src/billing/subscriptions/subscription.ts',
+    from: "if (failure.retryMadeWay && failure.dunning === 'retry')",
+    to: 'if (failure.retryMadeWay && failure.dunning === null)',
+    story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'a renewal that never left us stays with the card of its time',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'if (!attempt.replaced || attempt.maybeSentBefore) return attempt',
+    to: 'if (!attempt.replaced || attempt.dueAt) return attempt',
+    story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'what a lost database may have sent is asked of another card',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'if (!attempt.replaced || attempt.maybeSentBefore) return attempt',
+    to: 'if (!attempt.replaced) return attempt',
+    story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'a change of card leaves what could not be sent waiting',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: '  if (!owes) await wakeUnsent(tx, subscription)\n',
+    to: '',
+    story: 'test/billing/unsent-and-another-card.test.ts',
   },
   {
     name: 'a card is deleted while its charge is in doubt',

@@ -2,7 +2,8 @@ import { sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import { type Attempt, freshAttempt, type MethodInUse } from '../payments/payment.ts'
-import { realTimeIn } from '../payments/payment-rows.ts'
+import { isLeased, realTimeIn } from '../payments/payment-rows.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
 import { limitOf, type Which, wanted } from '../sweeps/sweep-failure-rows.ts'
 
 /**
@@ -41,7 +42,7 @@ export async function openAttempt(
 
   const paymentId = newId('pay_', now)
   const k = sql<number>`(select k from billing.period where invoice_id = ${invoiceId})`
-  const { provider_reference: reference } = await tx
+  const { provider_reference: reference, lease } = await tx
     .insertInto('billing.payment')
     .values({
       id: paymentId,
@@ -67,7 +68,7 @@ export async function openAttempt(
       resend_code: null,
       resend_since: null,
     })
-    .returning('provider_reference')
+    .returning(['provider_reference', sql<string>`sending_until::text`.as('lease')])
     .executeTakeFirstOrThrow()
   return {
     paymentId,
@@ -81,6 +82,7 @@ export async function openAttempt(
     dueAt: invoice.issued_at,
     maybeSentBefore: invoice.maybe_sent_before,
     sentAt: now,
+    lease,
     ...freshAttempt,
     method,
   }
@@ -114,4 +116,69 @@ export async function lockDueRetries(tx: BillingTx, now: Date, which: Which): Pr
       method: { methodId, provider, sealed, exchanged },
     }),
   )
+}
+
+/** An attempt that made way, with what the events about it tell. */
+export type Withdrawn = {
+  readonly paymentId: string
+  readonly invoiceId: string
+  readonly subscriptionId: string
+  readonly accountId: string
+  readonly methodId: string
+  /** It was offered for this invoice, and would have been kept had it paid. */
+  readonly methodPending: boolean
+}
+
+/**
+ * Takes back the open attempt of an invoice of which nothing has ever left us. Undefined: there is none, somebody is sending
+ * it right now or has sent it, or a database since lost may have.
+ */
+export async function withdrawUnsent(
+  tx: BillingTx,
+  invoiceId: string,
+  now: Date,
+): Promise<Withdrawn | undefined> {
+  const found = await sql<Withdrawn>`
+    update billing.payment p
+    set status = 'failed', code = 'withdrawn', settled_at = ${now}, sending_until = null, next_lookup_at = null, lookup_by = null
+    from billing.payment_method m, billing.invoice i, billing.installation n
+    where p.invoice_id = ${invoiceId} and m.id = p.payment_method_id and i.id = p.invoice_id
+      and p.status = 'sending' and p.sent_at is null
+      and (p.sending_until is null or p.sending_until <= statement_timestamp())
+      and (n.lookup_first_before is null or i.issued_at > n.lookup_first_before)
+    returning p.id as "paymentId", p.invoice_id as "invoiceId", p.subscription_id as "subscriptionId",
+      p.account_id as "accountId", m.id as "methodId", m.state = 'pending' as "methodPending"`.execute(tx)
+  return found.rows[0]
+}
+
+/**
+ * Has an attempt of which nothing has left us charge another payment method, wherever that is stored. Undefined: somebody else
+ * took it up meanwhile.
+ */
+export async function setUnsentMethod(
+  tx: BillingTx,
+  { paymentId, lease }: Pick<Attempt, 'paymentId' | 'lease'>,
+  methodId: string,
+): Promise<MethodInUse | undefined> {
+  const found = await sql<MethodInUse>`
+    update billing.payment p set payment_method_id = m.id, provider = m.provider
+    from billing.payment_method m
+    where p.id = ${paymentId} and m.id = ${methodId} and p.status = 'sending' and p.sent_at is null and ${isLeased(lease)}
+    returning m.id as "methodId", m.provider, m.sealed, m.exchanged`.execute(tx)
+  return found.rows[0]
+}
+
+/** Another payment method may be charged what could not be sent with the old one, so that it need not wait any longer. */
+export async function wakeUnsent(
+  tx: BillingTx,
+  { accountId, subscriptionId }: Pick<Subscription, 'accountId' | 'subscriptionId'>,
+): Promise<void> {
+  await sql`
+    update billing.payment set next_lookup_at = clock_timestamp()
+    where id in (
+      select id from billing.payment
+      where account_id = ${accountId} and subscription_id = ${subscriptionId}
+        and status in ('sending', 'unknown') and sent_at is null and next_lookup_at > clock_timestamp()
+        and (sending_until is null or sending_until <= clock_timestamp())
+      order by id for update)`.execute(tx)
 }

@@ -18,9 +18,11 @@ import {
   type Waiting,
 } from '../payments/payment-rows.ts'
 import type { PaymentLookup } from '../providers/port.ts'
+import { lockSubscription } from '../subscriptions/subscription-rows.ts'
 import { keepBusy } from '../sweeps/keep-busy.ts'
 import { workIsolated } from '../sweeps/sweep-failures.ts'
 import { wakeUnsettled } from '../unsettled-rows.ts'
+import { setUnsentMethod } from './attempt-rows.ts'
 import type { UnsentRenewal } from './held-invoice-rows.ts'
 import { findOvertaken, holdMissed } from './hold-missed.ts'
 import { settleTaken } from './settle-from-provider.ts'
@@ -56,7 +58,8 @@ export async function sendUnsentPayments(app: BillingApp): Promise<number> {
       ),
     work: (attempt) =>
       workIsolated(app, 'payments', attempt.paymentId, async () => {
-        if (!(await sendUnsent(app, attempt, app.clock()))) heldUp.add(attempt.provider)
+        const { heldUpAt } = await sendUnsent(app, attempt, app.clock())
+        if (heldUpAt !== null) heldUp.add(heldUpAt)
       }),
   })
 }
@@ -134,45 +137,67 @@ export async function endAwaitedOf(app: BillingApp, subscriptionId: string): Pro
   if (attempt?.providerId) await endAwaited(app, attempt, attempt.providerId)
 }
 
+/** The provider that could not be asked, so that still nothing has left us; null: it could, or somebody else is at it. */
+type Sent = { readonly heldUpAt: string | null }
+
+const passed: Sent = { heldUpAt: null }
+
 /**
  * Nothing has left us so far: say that it may from now on, then send. Nothing is sent for an invoice that was withdrawn, but
- * what a lost database may have sent for it is looked up until it can no longer arrive. False: nothing has left us.
+ * what a lost database may have sent for it is looked up until it can no longer arrive.
  */
-async function sendUnsent(app: BillingApp, attempt: Attempt, now: Date): Promise<boolean> {
-  if (!attempt.invoiceOpen && !attempt.maybeSentBefore) {
-    await settle(app, attempt, { kind: 'failed', code: 'withdrawn' })
-    return true
+async function sendUnsent(app: BillingApp, leased: Attempt, now: Date): Promise<Sent> {
+  if (!leased.invoiceOpen && !leased.maybeSentBefore) {
+    await settle(app, leased, { kind: 'failed', code: 'withdrawn' })
+    return passed
   }
+  const attempt = leased.invoiceOpen ? await moveUnsent(app, leased) : leased
+  if (!attempt) return passed
   const overtaken = attempt.invoiceOpen ? await findOvertaken(app, attempt, now) : undefined
   if (overtaken) return lookThenHold(app, attempt, overtaken, now)
-  if (!(await markSent(app.db, attempt.paymentId, now))) return true
+  if (!(await markSent(app.db, attempt, now))) return passed
   const outcome: PaymentOutcome = attempt.invoiceOpen
     ? await chargePayment(app, attempt)
     : { kind: 'unknown' }
   await settlePayments(app, [{ attempt: { ...attempt, sentAt: now }, outcome, fresh: true }])
-  return outcome.kind !== 'not_sent'
+  return outcome.kind === 'not_sent' ? { heldUpAt: attempt.provider } : passed
+}
+
+/**
+ * A charge that could not be sent waits with the payment method of its time, and the provider that holds that may never be
+ * asked again. Once its customer has brought another, it is that one's to pay: under the same key, because it was never
+ * used. What a lost database may have sent stays where it may be found. Undefined: somebody else took it up meanwhile.
+ */
+async function moveUnsent(app: BillingApp, attempt: Attempt): Promise<Attempt | undefined> {
+  if (!attempt.replaced || attempt.maybeSentBefore) return attempt
+  return app.db.transaction().execute(async (tx) => {
+    const subscription = await lockSubscription(tx, attempt.subscriptionId)
+    const own = subscription?.status === 'canceled' ? null : subscription?.methodId
+    if (!own) return attempt
+    const method = await setUnsentMethod(tx, attempt, own)
+    return method && { ...attempt, provider: method.provider, method, replaced: false }
+  })
 }
 
 /**
  * What the provider knows of it is settled. Nothing: it is held, at once or, where a database since lost may have sent it,
- * when that can no longer arrive. False: nobody answered.
+ * when that can no longer arrive.
  */
 async function lookThenHold(
   app: BillingApp,
   attempt: Attempt,
   { forgottenUntil }: UnsentRenewal,
   now: Date,
-): Promise<boolean> {
+): Promise<Sent> {
   const { findPayment, guards } = app.providers.named(attempt.provider)
   const lookup = await findPayment(attempt.reference)
   if (lookup.kind === 'found' || lookup.kind === 'mismatch') {
-    if (await markSent(app.db, attempt.paymentId, now))
-      await settleFound(app, { ...attempt, sentAt: now }, lookup)
-    return true
+    if (await markSent(app.db, attempt, now)) await settleFound(app, { ...attempt, sentAt: now }, lookup)
+    return passed
   }
   if (lookup.kind !== 'none') {
     await settlePayments(app, [{ attempt, outcome: { kind: 'not_sent' }, fresh: true }])
-    return false
+    return { heldUpAt: attempt.provider }
   }
   const doubt = forgottenUntil && { ...attempt, sentAt: forgottenUntil }
   const verdict = doubt && verdictOfNotFound(doubt, now, guards.keyWindowMs)
@@ -184,7 +209,7 @@ async function lookThenHold(
       none: { count: verdict.notFoundCount, since: verdict.notFoundSince },
     })
   else await holdMissed(app, attempt)
-  return true
+  return passed
 }
 
 /**

@@ -57,7 +57,7 @@ function isDecided(one: { paymentId: string; outcome: PaymentOutcome }): one is 
 async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settling, now: Date): Promise<void> {
   await app.db.transaction().execute(async (tx) => {
     if (outcome.kind === 'not_sent' && fresh) {
-      return markUnsent(tx, attempt.paymentId, lookupAgainAfterMs(attempt.lookupCount + 1))
+      return markUnsent(tx, attempt, lookupAgainAfterMs(attempt.lookupCount + 1))
     }
     if (outcome.kind === 'unknown' && outcome.alarm) {
       await raiseContradiction(tx, outcome.alarm, attempt.paymentId, now)

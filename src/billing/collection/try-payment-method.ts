@@ -22,8 +22,9 @@ import type { Subscription } from '../subscriptions/subscription.ts'
 import { getSubscription, lockSubscription, setPaymentMethod } from '../subscriptions/subscription-rows.ts'
 import { keepBusy } from '../sweeps/keep-busy.ts'
 import { workIsolated } from '../sweeps/sweep-failures.ts'
-import { openAttempt } from './attempt-rows.ts'
+import { openAttempt, wakeUnsent, withdrawUnsent } from './attempt-rows.ts'
 import { chargeRefusal } from './charge-refusal.ts'
+import { paymentEvent } from './payment-event.ts'
 import { endAwaitedOf, resolveOpenPayment } from './resolve-open-payments.ts'
 import { settlePayments } from './settle-payments.ts'
 
@@ -105,6 +106,10 @@ async function applyMethod(
   const subscription = (await lockSubscription(tx, method.subscriptionId))!
   // Read again under the lock: a twin of this request may have used or dropped it meanwhile.
   if ((await findMethod(tx, methodId))?.state !== 'pending') return undefined
+  const owes = subscription.status === 'past_due' && method.purpose !== 'trial'
+  // Payments come before payment methods in the order of locks.
+  const owed = owes ? await freeOldestFailed(tx, subscription.subscriptionId, now) : undefined
+  if (!owes) await wakeUnsent(tx, subscription)
   if (card) await describeMethod(tx, methodId, card)
   if (subscription.status === 'canceled') {
     await dropMethod(tx, methodId, 'already_canceled', now)
@@ -118,9 +123,33 @@ async function applyMethod(
     }
     return undefined
   }
-  if (subscription.status === 'past_due') return chargeOwed(tx, now, method, leaseMs)
+  if (owes) return chargeOwed(tx, now, method, owed, leaseMs)
   await replaceMethod(tx, subscription, methodId, now)
   return undefined
+}
+
+/**
+ * The oldest invoice owed, as far as it may be charged at once. While a charge of it is on its way or in doubt it may not; one
+ * that never left us, because its provider cannot be asked, makes way.
+ */
+async function freeOldestFailed(
+  tx: BillingTx,
+  subscriptionId: string,
+  now: Date,
+): Promise<string | undefined> {
+  const owed = await findOldestFailed(tx, subscriptionId)
+  if (!owed?.inDoubt) return owed?.invoiceId
+  const withdrawn = await withdrawUnsent(tx, owed.invoiceId, now)
+  if (!withdrawn) return undefined
+  const events = [paymentEvent('payment.failed', withdrawn, 'withdrawn')]
+  if (withdrawn.methodPending) {
+    // It was offered before this one, and whoever offered it is told why it was not charged.
+    const code = 'provider_unavailable'
+    await dropMethod(tx, withdrawn.methodId, code, now)
+    events.push(paymentEvent('payment_method.dropped', withdrawn, code))
+  }
+  await insertEvents(tx, now, events)
+  return owed.invoiceId
 }
 
 /** The trial's end stays, and with it the anchor; the plan may be another one, on its terms of now. */
@@ -166,21 +195,21 @@ async function noteChange(
   await insertEvents(tx, now, [terms ? { ...event, data: terms } : event])
 }
 
-/** The oldest invoice owed is charged with the new payment method. While another charge of it is in doubt, this one waits. */
+/** What is owed is charged with the new payment method. While another charge of it is in doubt, this one waits. */
 async function chargeOwed(
   tx: BillingTx,
   now: Date,
   method: StoredMethod,
+  owed: string | undefined,
   leaseMs: number,
 ): Promise<Attempt | undefined> {
-  const owed = await findOldestFailed(tx, method.subscriptionId)
-  if (!owed || owed.inDoubt) {
+  if (owed === undefined) {
     await setMethodLookup(tx, method.methodId, retryDoubtMs)
     return undefined
   }
   await setMethodLookup(tx, method.methodId, null)
   // Whoever comes here has been told whose it is.
-  return openAttempt(tx, now, owed.invoiceId, { ...method, offer: null }, leaseMs)
+  return openAttempt(tx, now, owed, { ...method, offer: null }, leaseMs)
 }
 
 // The end of the doubt wakes the payment method; this is for the case that nobody does.

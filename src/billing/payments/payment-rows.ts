@@ -57,12 +57,13 @@ export async function leaseAttempts(
       update billing.payment set sending_until = ${realTimeIn(leaseMs)}, next_lookup_at = ${realTimeIn(leaseMs)}, lookup_by = null
       where id in (select id from picked)
       returning id, provider_reference, provider, provider_id, invoice_id, subscription_id, account_id, payment_method_id,
-        amount, currency, sent_at, lookup_count, not_found_count, not_found_since, resend_declines, resend_code, resend_since
+        amount, currency, sent_at, sending_until, lookup_count, not_found_count, not_found_since, resend_declines, resend_code, resend_since
     )
     select ${attemptColumns}
     from leased p
     join billing.invoice i on i.id = p.invoice_id
     join billing.payment_method m on m.id = p.payment_method_id
+    join billing.subscription s on s.id = p.subscription_id
     cross join billing.installation n
     order by p.id`.execute(db)
   return found.rows.map(toAttempt)
@@ -74,7 +75,8 @@ const attemptColumns = sql.raw(`
   p.not_found_count, p.not_found_since, p.resend_declines, p.resend_code, p.resend_since,
   i.status = 'open' as invoice_open, m.id as method_id,
   (select expires_at from billing.next_action a where a.payment_id = p.id) as awaited_until,
-  m.provider as method_provider, m.sealed, m.exchanged, m.state = 'pending' and m.last4 is null as is_offer, m.bound`)
+  p.sending_until::text as lease, m.provider as method_provider, m.sealed, m.exchanged, m.state = 'pending' and m.last4 is null as is_offer, m.bound,
+  coalesce(m.state = 'kept' and m.id <> s.payment_method_id, false) as replaced`)
 
 type AttemptRow = {
   id: string
@@ -90,6 +92,7 @@ type AttemptRow = {
   currency: Currency
   description: string
   sent_at: Date | null
+  lease: string
   awaited_until: Date | null
   lookup_count: number
   not_found_count: number
@@ -104,6 +107,7 @@ type AttemptRow = {
   exchanged: boolean
   is_offer: boolean
   bound: boolean
+  replaced: boolean
 }
 
 function toAttempt(row: AttemptRow): Attempt {
@@ -120,6 +124,7 @@ function toAttempt(row: AttemptRow): Attempt {
     amount: { minor: row.amount, currency: row.currency },
     description: row.description,
     sentAt: row.sent_at,
+    lease: row.lease,
     awaitedUntil: row.awaited_until,
     lookupCount: row.lookup_count,
     notFoundCount: row.not_found_count,
@@ -136,6 +141,7 @@ function toAttempt(row: AttemptRow): Attempt {
       exchanged: row.exchanged,
       offer: row.is_offer ? { accountId: row.account_id, bound: row.bound } : null,
     },
+    replaced: row.replaced,
   }
 }
 
@@ -150,20 +156,32 @@ export async function findOpenPayment(db: BillingDb, methodId: string): Promise<
   return found?.id
 }
 
-/** Says, before anything leaves us, that it may have. False: somebody else settled it meanwhile. */
-export async function markSent(db: BillingDb, paymentId: string, now: Date): Promise<boolean> {
+/** Says, before anything leaves us, that it may have. False: somebody else took it up or settled it meanwhile. */
+export async function markSent(db: BillingDb, { paymentId, lease }: Leased, now: Date): Promise<boolean> {
   const marked = await db
     .updateTable('billing.payment')
     .set({ sent_at: now })
     .where('id', '=', paymentId)
     .where('status', 'in', ['sending', 'unknown'])
+    .where(isLeased(lease))
     .returning('id')
     .executeTakeFirst()
   return marked !== undefined
 }
 
-/** Nothing left us: the attempt waits as if it had never been tried. */
-export async function markUnsent(tx: BillingTx, paymentId: string, nextLookupAfterMs: number): Promise<void> {
+type Leased = Pick<Attempt, 'paymentId' | 'lease'>
+
+/** Whoever took a payment up since has another lease, and may have sent it. */
+export function isLeased(lease: string): RawBuilder<boolean> {
+  return sql<boolean>`sending_until = ${lease}::timestamptz`
+}
+
+/** Nothing left us: the attempt waits as if it had never been tried, unless somebody else has it. */
+export async function markUnsent(
+  tx: BillingTx,
+  { paymentId, lease }: Leased,
+  nextLookupAfterMs: number,
+): Promise<void> {
   await tx
     .updateTable('billing.payment')
     .set((row) => ({
@@ -176,6 +194,7 @@ export async function markUnsent(tx: BillingTx, paymentId: string, nextLookupAft
     }))
     .where('id', '=', paymentId)
     .where('status', 'in', ['sending', 'unknown'])
+    .where(isLeased(lease))
     .execute()
 }
 

@@ -31,6 +31,8 @@ export type Attempt = {
   readonly maybeSentBefore: boolean
   /** Service time of the first send; null while nothing has left us. */
   readonly sentAt: Date | null
+  /** Until when it is its holder's to send, as the database has it to the microsecond: whoever takes it up later has another. */
+  readonly lease: string
   /** Service time until which its customer may confirm it; null while nobody is awaited. */
   readonly awaitedUntil: Date | null
   readonly lookupCount: number
@@ -41,6 +43,8 @@ export type Attempt = {
   /** Nobody pays for an invoice that was withdrawn meanwhile, so nothing more is sent for it. */
   readonly invoiceOpen: boolean
   readonly method: MethodInUse
+  /** Its subscription is charged to another payment method by now. */
+  readonly replaced: boolean
 }
 
 /** The payment method of an attempt. What is sealed opens in memory only, just before it is used. */
@@ -75,7 +79,7 @@ export type FailureCode =
   | 'provider_unavailable'
   /** No trace of it at the provider after its key could no longer be used. */
   | 'never_arrived'
-  /** Its invoice was voided before anything was sent. */
+  /** Its invoice was voided, or another payment method was offered for it, before anything was sent. */
   | 'withdrawn'
 
 /** What a person must look into before an attempt or refund can be settled. */
@@ -101,6 +105,7 @@ export const freshAttempt = {
   notFoundSince: null,
   resendDeclines: null,
   invoiceOpen: true,
+  replaced: false,
 } as const satisfies Partial<Attempt>
 
 const lateMs = 3_600_000

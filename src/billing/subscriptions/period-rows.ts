@@ -37,7 +37,12 @@ export async function openPeriods(
   const leaseMs = sendingLeaseMs(terms)
   const of = (pick: (row: (typeof rows)[number]) => unknown) => anyLength(rows.map(pick))
   const beside = alongside.map((one, at) => sql`${sql.ref(`beside_${at}`)} as (${one}),`)
-  const opened = await sql<{ id: string; reference: string; lookup_first_before: Date | null }>`
+  const opened = await sql<{
+    id: string
+    reference: string
+    lease: string
+    lookup_first_before: Date | null
+  }>`
     with ${sql.join(beside, sql``)} given as (
       select * from unnest(
         ${of((row) => row.subscription.subscriptionId)}::text[],
@@ -82,7 +87,7 @@ export async function openPeriods(
     select payment_id, billing.charge_reference(subscription_id, k, 1), invoice_id, 1, subscription_id, account_id,
       method_id, provider, amount, currency, 'sending', ${now}, ${now}, ${realTimeIn(leaseMs)}, ${realTimeIn(leaseMs)}
     from given where payment_id is not null
-    returning id, provider_reference as reference,
+    returning id, provider_reference as reference, sending_until::text as lease,
       (select lookup_first_before from billing.installation) as lookup_first_before`.execute(tx)
 
   const written = new Map(opened.rows.map((row) => [row.id, row]))
@@ -102,6 +107,7 @@ export async function openPeriods(
             amount: subscription.price,
             description: subscription.description,
             sentAt: now,
+            lease: written.get(paymentId)!.lease,
             ...freshAttempt,
             method,
           },

@@ -39,6 +39,7 @@ describe('a failed attempt', () => {
     ownMethod: true,
     firstFailedAt: at('03-05T09:00'),
     dunning: 'retry' as 'retry' | 'give_up' | null,
+    retryMadeWay: false,
   }
   const cases: [string, SubscriptionStatus, FailureCode, Partial<typeof failure>, string, string][] = [
     [
@@ -105,6 +106,14 @@ describe('a failed attempt', () => {
       { ownMethod: false, dunning: 'give_up' },
       '03-05T12:00',
       'give_up 12',
+    ],
+    [
+      'with an offered card leaves the retry that made way for it due, whatever the day',
+      'past_due',
+      'do_not_honor',
+      { ownMethod: false, retryMadeWay: true },
+      '03-25T12:00',
+      'retry 25',
     ],
     [
       'on the last dunning day ends it',

@@ -6,6 +6,7 @@ import { lateSweep, limiterFirst, limiterLimiter } from './machinery.ts'
 import { refundBounces, refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
 import { renewCancel, renewCard, renewRenew, retryCard } from './renewals.ts'
 import { keyRefund, keySubscribe, subscribeSubscribe, trialSubscribe, trialTrial } from './trials-and-keys.ts'
+import { unsentCard, unsentLate, unsentMoves } from './unsent.ts'
 import { webhookApi, webhookCancel, webhookWebhook } from './webhooks.ts'
 
 export const allPairs: readonly Pair[] = [
@@ -13,6 +14,9 @@ export const allPairs: readonly Pair[] = [
   renewCancel,
   renewCard,
   retryCard,
+  unsentCard,
+  unsentLate,
+  unsentMoves,
   confirmRetry,
   confirmCard,
   refundRefund,
