@@ -13,7 +13,7 @@ export const consoleBugs: readonly (PlantedBug & { story: string })[] = [
     story: moneyForms,
   },
   {
-    name: 'another card is sent under the key of the first',
+    name: 'another amount is sent under the key of the first',
     file: 'console/src/ui/wish.ts',
     from: 'const wish = JSON.stringify(body)',
     to: "const wish = ''",
@@ -59,6 +59,13 @@ export const consoleBugs: readonly (PlantedBug & { story: string })[] = [
     file: 'console/src/pages/tokens.tsx',
     from: "hasScopeOf('billing:') && !account &&",
     to: "hasScopeOf('billing:') && account === '-' &&",
+    story: shown,
+  },
+  {
+    name: 'a failed comparison of books is shown without its reason',
+    file: 'console/src/pages/reconciliation.tsx',
+    from: '{last.reason && <Alert color="red">{last.reason}</Alert>}',
+    to: '',
     story: shown,
   },
 ]

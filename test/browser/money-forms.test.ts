@@ -52,10 +52,16 @@ async function invoiceOf(account: string) {
   return invoice
 }
 
-async function openRefund(account: string, amount?: string): Promise<void> {
+async function openInvoice(account: string): Promise<void> {
   await opened.open(`/invoices/${(await invoiceOf(account)).invoice_id}`)
   await button('Refund').click()
-  if (amount !== undefined) await dialog().getByLabel('Amount to refund').fill(amount)
+}
+
+/** Types an amount once the form offers what is left, because it does so anew when the page learns of another remainder. */
+async function typeAmount(amount: string, { left }: { left: string }): Promise<void> {
+  const field = dialog().getByLabel('Amount to refund')
+  await expect.poll(() => field.inputValue()).toBe(left)
+  await field.fill(amount)
 }
 
 test('after a declined card the same one is tried anew, and another one subscribes', async () => {
@@ -88,19 +94,20 @@ test('after a declined card another one pays the open invoice', async () => {
 
 test('after a declined refund the same amount is tried anew, and so is another', async () => {
   await subscribed('acct_no_refunds', 'bk_test_refund_fails')
-  await openRefund('acct_no_refunds')
+  await openInvoice('acct_no_refunds')
   const path = '/api/billing/refund'
   expect(await send(/^Refund ₩29,000/, path)).toEqual([402, 'refund_declined'])
   expect(await send(/^Refund ₩29,000/, path)).toEqual([402, 'refund_declined'])
-  await dialog().getByLabel('Amount to refund').fill('9000')
+  await typeAmount('9000', { left: '29,000' })
   expect(await send(/^Refund ₩9,000/, path)).toEqual([402, 'refund_declined'])
   const { refunds } = await invoiceOf('acct_no_refunds')
   expect(refunds.map(({ amount }: { amount: number }) => amount)).toEqual([29_000, 29_000, 9_000])
 })
 
-test('a refund whose answer was lost is asked for again and made once, whatever was typed in between', async () => {
+test('a refund whose answer was lost is asked for again and made once, whatever was asked for in between', async () => {
   await subscribed('acct_lost_answer', 'bk_test_ok')
-  await openRefund('acct_lost_answer', '9000')
+  await openInvoice('acct_lost_answer')
+  await typeAmount('9000', { left: '29,000' })
   const path = '/api/billing/refund'
   await page.route(
     `**${path}`,
@@ -113,22 +120,27 @@ test('a refund whose answer was lost is asked for again and made once, whatever 
   const lost = page.waitForEvent('requestfailed')
   await button(/^Refund ₩9,000/, dialog()).click()
   await lost
-  await dialog().getByText('₩0 remains of ₩29,000').waitFor()
-  await dialog().getByLabel('Amount to refund').fill('9000')
+  await typeAmount('5000', { left: '20,000' })
+  expect(await send(/^Refund ₩5,000/, path)).toEqual([200])
+  const refunded = async () => (await invoiceOf('acct_lost_answer')).amount_refunded
+  expect(await refunded()).toBe(14_000)
+
+  await button('Refund').click()
+  await typeAmount('9000', { left: '15,000' })
   expect(await send(/^Refund ₩9,000/, path)).toEqual([200])
-  expect((await invoiceOf('acct_lost_answer')).amount_refunded).toBe(9_000)
+  expect(await refunded()).toBe(14_000)
   await page.getByText('This was done before, and not a second time.').waitFor()
 
   // Who means a second one has it.
   await button('Refund').click()
-  await dialog().getByLabel('Amount to refund').fill('9000')
   expect(await send(/^Refund ₩9,000/, path)).toEqual([200])
-  expect((await invoiceOf('acct_lost_answer')).amount_refunded).toBe(18_000)
+  expect(await refunded()).toBe(23_000)
 })
 
 test('a refund that is not decided yet is asked for again and made once', async () => {
   await subscribed('acct_undecided', 'bk_test_ok')
-  await openRefund('acct_undecided', '9000')
+  await openInvoice('acct_undecided')
+  await typeAmount('9000', { left: '29,000' })
   const path = '/api/billing/refund'
   await world.post('/api/sandbox/provider/faults', { error_after_rate: 1, lookup_error_rate: 1 })
   expect(await send(/^Refund ₩9,000/, path)).toEqual([202])
@@ -136,7 +148,7 @@ test('a refund that is not decided yet is asked for again and made once', async 
   await world.advanceBy('PT1H')
   await expect.poll(async () => (await invoiceOf('acct_undecided')).amount_refunded).toBe(9_000)
   await button('Refund').click()
-  await dialog().getByLabel('Amount to refund').fill('9000')
+  await typeAmount('9000', { left: '20,000' })
   expect(await send(/^Refund ₩9,000/, path)).toEqual([200])
   expect((await invoiceOf('acct_undecided')).amount_refunded).toBe(9_000)
 })

@@ -113,6 +113,30 @@ test('the form of a token says what an empty field means, and which scopes reach
   await own.getByText('everything').waitFor()
 })
 
+test('a comparison of books that failed says why, and so does a payment that could not be compared', async () => {
+  const why = 'The book of the provider "sandbox" cannot be read just now. Compare again once it answers.'
+  await world.post('/api/sandbox/provider/faults', { lookup_error_rate: 1 })
+  await opened.open('/reconciliation')
+  await opened.button('Compare the last 30 days').click()
+  await page.getByRole('table').getByText('Failed').waitFor()
+  expect(await page.getByRole('alert').allInnerTexts()).toEqual([why])
+  expect(await page.getByRole('table').getByText(why).count()).toBe(1)
+
+  await world.post('/api/sandbox/provider/faults', {})
+  await opened.button('Compare the last 30 days').click()
+  await page.getByText('Both books agree').waitFor()
+  expect(await page.getByRole('alert').count()).toBe(0)
+  expect(await page.getByRole('table').getByText(why).count()).toBe(1)
+
+  await world.query(
+    `update billing.reconciliation set differences = 1, examples = $1
+     where id = (select max(id) from billing.reconciliation)`,
+    [JSON.stringify([{ kind: 'failed', reference: 'rl_1', reason: 'SQLSTATE 23514' }])],
+  )
+  await page.reload()
+  await page.getByText('reason: SQLSTATE 23514').waitFor()
+})
+
 test('no page made the browser complain', () => {
   expect(opened.complaints).toEqual([])
 })

@@ -1,4 +1,4 @@
-import { Button, Loader, Text } from '@mantine/core'
+import { Alert, Button, Loader, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { client, dataOf } from '../api/client.ts'
 import { useSession } from '../api/session.ts'
@@ -44,6 +44,7 @@ export function Reconciliation() {
             )
           return (
             <div className="rl-stack">
+              {last.reason && <Alert color="red">{last.reason}</Alert>}
               <div className="rl-grid" aria-live="polite">
                 <Figure
                   label={say('compared')}
@@ -94,7 +95,19 @@ export function Reconciliation() {
                       ),
                       wide: true,
                     },
-                    { head: say('status'), cell: (row) => <Status of={row.status} /> },
+                    {
+                      head: say('status'),
+                      cell: (row) => (
+                        <>
+                          <Status of={row.status} />
+                          {row.reason && (
+                            <Text size="xs" c="dimmed">
+                              {row.reason}
+                            </Text>
+                          )}
+                        </>
+                      ),
+                    },
                     { head: say('compared'), cell: (row) => number(row.compared), end: true },
                     { head: say('repaired'), cell: (row) => number(row.repaired), end: true, wide: true },
                     { head: say('differences'), cell: (row) => number(row.differences), end: true },
