@@ -11,6 +11,8 @@ export async function openSlowProvider(target: string, delayMs: number) {
     delayMs,
     /** Whether the answer to a call is lost on its way. */
     losesAnswer: (_call: ProviderCall) => false,
+    /** Holds the answer to a call up. */
+    beforeAnswer: async (_call: ProviderCall): Promise<void> => {},
   }
   const lostAccounts = new Set<string>()
   const accountOf = new Map<string, string>()
@@ -33,6 +35,7 @@ export async function openSlowProvider(target: string, delayMs: number) {
     calls.push(call)
     await sleep(state.delayMs)
     const answer = await forward(target + request.url, request, body)
+    await state.beforeAnswer(call)
     if (isLost(call)) request.socket.destroy()
     else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(answer.text)
   }

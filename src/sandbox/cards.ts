@@ -38,7 +38,7 @@ export function findCardByLast4(last4: string): string | undefined {
   return Object.keys(cards).find((name) => cards[name]?.last4 === last4)
 }
 
-/** `ak_test_X` stands for the card behind `bk_test_X`. */
+/** `ak_test_X` stands for the card behind `bk_test_X`, as often as it is brought. */
 export function billingKeyOf(authKey: string): string | undefined {
   const billingKey = authKey.replace(/^ak_test_/, 'bk_test_')
   return authKey.startsWith('ak_test_') && findCard(billingKey) ? billingKey : undefined

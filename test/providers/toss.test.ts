@@ -316,6 +316,24 @@ describe('its quirks', () => {
     expect((await world.taken(order.orderId)).times).toBe(0)
   })
 
+  test('a one-time key is spent by the first billing key, whose answer its idempotency key repeats', async () => {
+    const issue = (authKey: string, key?: string) =>
+      ask('POST', '/v1/billing/authorizations/issue', {
+        body: { authKey, customerKey: 'customer-3' },
+        headers: key === undefined ? {} : { 'idempotency-key': key },
+      })
+    const first = await issue('ak_test_ok.from-the-form', 'k')
+    expectShape(Billing, first.body)
+    expect(await issue('ak_test_ok.from-the-form', 'k')).toMatchObject({ status: 200, text: first.text })
+    const spent = { status: 400, body: { code: 'INVALID_AUTHORIZE_AUTH' } }
+    expect(await issue('ak_test_ok.from-the-form')).toMatchObject(spent)
+    expect(await issue('ak_test_nobody', 'no')).toMatchObject(spent)
+    // The no is bound to its key too.
+    expect(await issue('ak_test_ok', 'no')).toMatchObject(spent)
+    for (const name of ['ak_test_ok', 'ak_test_ok', 'ak_test_ok.another'])
+      expect((await issue(name)).status).toBe(200)
+  })
+
   test('a billing key belongs to its customer, is deleted once, and then pays no more', async () => {
     const { body } = await ask('POST', '/v1/billing/authorizations/issue', {
       body: { authKey: 'ak_test_ok', customerKey: 'customer-2' },

@@ -1,4 +1,4 @@
-import type { Finished } from '../../platform/idempotency.ts'
+import type { Finished, Intent } from '../../platform/idempotency.ts'
 import { answerWithin } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
@@ -10,6 +10,7 @@ import {
   dropMethod,
   findMethod,
   keepMethod,
+  leaseLostMethod,
   leaseLostMethods,
   retireMethods,
   type StoredMethod,
@@ -28,12 +29,20 @@ import { paymentEvent } from './payment-event.ts'
 import { endAwaitedOf, resolveOpenPayment } from './resolve-open-payments.ts'
 import { settlePayments } from './settle-payments.ts'
 
+/** An offered payment method. Only the request that stored it holds its lease, and may ask the provider about it without one. */
+export type OfferIntent<K extends string> = Intent & { readonly kind: K; readonly leased?: true }
+
 /**
  * Puts an offered payment method to use: on a trial for its end, on a running subscription in place of the old one, on a past due
  * one by charging what is owed with it first. Safe to repeat; one that was turned down is refused for its reason.
  */
-export async function useMethod(app: BillingApp, methodId: string): Promise<Finished<Subscription>> {
-  await answerWithin(app.terms.answerWithinMs, () => advanceMethod(app, methodId))
+export async function useMethod(
+  app: BillingApp,
+  { id: methodId, leased }: OfferIntent<string>,
+): Promise<Finished<Subscription>> {
+  await answerWithin(app.terms.answerWithinMs, () =>
+    leased ? advanceMethod(app, methodId) : takeUpMethod(app, methodId),
+  )
   const method = (await findMethod(app.db, methodId))!
   if (method.state === 'dropped') throw chargeRefusal(method.failure)
   const result = await getSubscription(app.db, method.subscriptionId)
@@ -50,6 +59,22 @@ export async function resumePaymentMethods(app: BillingApp): Promise<number> {
   })
 }
 
+/**
+ * For a repeat: while another asks the provider about it, a key for one use may be spent at this very moment, and asking too
+ * would have it refused. What comes after that may be done by any number at once.
+ */
+async function takeUpMethod(app: BillingApp, methodId: string): Promise<void> {
+  const method = await findMethod(app.db, methodId)
+  const isMine =
+    !method || isChecked(method) || (await leaseLostMethod(app.db, methodId, sendingLeaseMs(app.terms)))
+  if (isMine) await advanceMethod(app, methodId)
+}
+
+/** The provider has said what it is. */
+function isChecked({ exchanged, described }: StoredMethod): boolean {
+  return exchanged && described
+}
+
 async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
   const method = await findMethod(app.db, methodId)
   if (method?.state !== 'pending') return
@@ -58,8 +83,9 @@ async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
 
   const checked = await checkMethod(app, method)
   if (checked.kind === 'failed') {
-    // A process that is about to end asked nobody, which says nothing about the payment method: its lease runs out.
-    if (checked.code === 'provider_unavailable' && app.stopping?.aborted) return
+    // A process that is about to end asked nobody, which says nothing about the payment method: it is anybody's.
+    if (checked.code === 'provider_unavailable' && app.stopping?.aborted)
+      return app.db.transaction().execute((tx) => setMethodLookup(tx, methodId, 0))
     return drop(app, methodId, checked.code)
   }
 
@@ -80,7 +106,7 @@ type Checked = { kind: 'usable'; card: Card | null } | { kind: 'failed'; code: s
 
 /** A payment method that nobody charges now must at least be one: the provider says so, or it is not taken. */
 async function checkMethod(app: BillingApp, method: StoredMethod): Promise<Checked> {
-  if (method.exchanged && method.described) return { kind: 'usable', card: null }
+  if (isChecked(method)) return { kind: 'usable', card: null }
   const ready = await readyMethod(app, method)
   if (ready.kind === 'not_sent') return { kind: 'failed', code: 'provider_unavailable' }
   if (ready.kind === 'failed') return ready

@@ -1,8 +1,7 @@
 import { newId } from '../../platform/id.ts'
-import type { Intent } from '../../platform/idempotency.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
-import { useMethod } from '../collection/try-payment-method.ts'
+import { type OfferIntent, useMethod } from '../collection/try-payment-method.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import { type GivenMethod, insertMethod } from '../payments/payment-method-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
@@ -25,14 +24,15 @@ export type MethodRequest = {
 export function changePaymentMethod(
   app: BillingApp,
   request: MethodRequest,
-): MoneyRequest<Intent & { readonly kind: 'card' }, Subscription> {
+): MoneyRequest<OfferIntent<'card'>, Subscription> {
   return {
     begin: async (tx) => ({
       kind: 'card',
       id: await recordOffer(tx, app.clock(), request, methodIntake(app)),
       subject: request.subscriptionId,
+      leased: true,
     }),
-    finish: ({ id }) => useMethod(app, id),
+    finish: (intent) => useMethod(app, intent),
   }
 }
 

@@ -15,7 +15,7 @@ import { type Actor, auditStatement, insertAudit, type NewAudit } from '../audit
 import { chargeRefusal } from '../collection/charge-refusal.ts'
 import { resolveOpenPayment } from '../collection/resolve-open-payments.ts'
 import { settlePayments } from '../collection/settle-payments.ts'
-import { useMethod } from '../collection/try-payment-method.ts'
+import { type OfferIntent, useMethod } from '../collection/try-payment-method.ts'
 import { eventStatement, type NewEvent } from '../events/event-rows.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import { chargeOrLook } from '../payments/charge-payment.ts'
@@ -55,7 +55,7 @@ export type SubscribeIntent =
       /** Only the request that wrote the attempt holds its lease and may send it without asking. */
       readonly attempt?: Attempt
     })
-  | (Intent & { readonly kind: 'trial_card' })
+  | OfferIntent<'trial_card'>
 
 /** Starts a recurring subscription: writes the intent, takes the money, and continues what an earlier request left behind. */
 export function subscribe(
@@ -67,7 +67,7 @@ export function subscribe(
     finish: (intent) =>
       intent.kind === 'trial_card'
         ? // Its first charge comes when the trial ends.
-          useMethod(app, intent.id)
+          useMethod(app, intent)
         : finishFirstCharge(app, intent.id, intent.attempt),
   }
 }
@@ -107,7 +107,7 @@ async function beginSubscription(
   if (!started) {
     await insertMethod(tx, keys, given)
     await insertAudit(tx, audit)
-    return { kind: 'trial_card', id: given.methodId, subject: subscriptionId }
+    return { kind: 'trial_card', id: given.methodId, subject: subscriptionId, leased: true }
   }
 
   const method = sealMethod(keys, given)

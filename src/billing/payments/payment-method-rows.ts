@@ -237,6 +237,16 @@ export async function leaseLostMethods(db: BillingDb, leaseMs: number, limit: nu
   return found.rows.map(({ id }) => id)
 }
 
+/** The same for one. False: somebody is at it, it is decided, or an attempt carries it. */
+export async function leaseLostMethod(db: BillingDb, methodId: string, leaseMs: number): Promise<boolean> {
+  const { rows } = await sql`
+    update billing.payment_method
+    set next_lookup_at = ${realTimeIn(leaseMs)}
+    where id = ${methodId} and state = 'pending' and next_lookup_at <= statement_timestamp()
+    returning id`.execute(db)
+  return rows.length === 1
+}
+
 /** When the sweep goes on with a pending payment method; null once an attempt carries it. */
 export async function setMethodLookup(
   tx: BillingTx,
@@ -247,17 +257,20 @@ export async function setMethodLookup(
     .updateTable('billing.payment_method')
     .set({ next_lookup_at: afterMs === null ? null : realTimeIn(afterMs) })
     .where('id', '=', methodId)
+    .where('state', '=', 'pending')
     .execute()
 }
 
-/** Payment methods that waited for the end of a doubt need not wait any longer. */
+/**
+ * Payment methods that waited for the end of a doubt need not wait any longer. Of one that was neither exchanged nor described
+ * so far somebody is asking the provider, and only its lease keeps others from asking too.
+ */
 export async function wakePendingMethods(tx: BillingTx, subscriptionIds: readonly string[]): Promise<void> {
   if (subscriptionIds.length === 0) return
   await sql`
     update billing.payment_method set next_lookup_at = clock_timestamp()
-    where state = 'pending' and next_lookup_at > clock_timestamp() and subscription_id = any (${[...subscriptionIds]})`.execute(
-    tx,
-  )
+    where state = 'pending' and next_lookup_at > clock_timestamp() and exchanged and last4 is not null
+      and subscription_id = any (${[...subscriptionIds]})`.execute(tx)
 }
 
 /** The providers that hold payment methods of subscriptions that have not ended, and of how many. */

@@ -1,4 +1,3 @@
-import { createHash, randomBytes } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
@@ -8,25 +7,22 @@ import { Refusal } from '../../platform/refusal.ts'
 import { parseInstant } from '../../platform/time.ts'
 import type { Entered } from '../book.ts'
 import type { BookPayment } from '../book-payment.ts'
-import { billingKeyOf, findCard, type TestCard } from '../cards.ts'
+import { findCard, type TestCard } from '../cards.ts'
 import { enter } from '../enter.ts'
 import type { Faults, Mishap } from '../faults.ts'
 import { hold, type ProviderContext, sendJson } from '../provider-context.ts'
+import { CustomerKey, chargeable, issue, remove } from './toss-billing-keys.ts'
 import { declineOf, TossError } from './toss-errors.ts'
-import { asOfRefund, koreanTime, renderBilling, renderPayment, shopId } from './toss-objects.ts'
+import { keyOf } from './toss-idempotency-key.ts'
+import { asOfRefund, koreanTime, renderPayment, shopId } from './toss-objects.ts'
 
 // Unknown fields pass: Toss takes more than is used here.
 const Amount = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
-const CustomerKey = Type.String({ minLength: 1, maxLength: 300 })
 const Charge = Type.Object({
   amount: Amount,
   customerKey: CustomerKey,
   orderId: Type.String({ pattern: '^[A-Za-z0-9_-]{6,64}$' }),
   orderName: Type.String({ minLength: 1, maxLength: 100 }),
-})
-const Issue = Type.Object({
-  authKey: Type.String({ minLength: 1, maxLength: 300 }),
-  customerKey: CustomerKey,
 })
 const Cancel = Type.Object({
   cancelReason: Type.String({ minLength: 1, maxLength: 200 }),
@@ -35,10 +31,7 @@ const Cancel = Type.Object({
   refundableAmount: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
 })
 const isCharge = Compile(Charge)
-const isIssue = Compile(Issue)
 const isCancel = Compile(Cancel)
-
-type Stored = { customerKey: string; card: string; removed: boolean }
 
 /** Toss's API for merchants, under `/v1`. */
 export function tossRoutes(http: Http, context: ProviderContext): void {
@@ -50,7 +43,7 @@ export function tossRoutes(http: Http, context: ProviderContext): void {
     toss.post<{ Params: { key: string } }>('/v1/billing/:key', (request, reply) =>
       charge(context, request, reply, request.params.key),
     )
-    toss.post('/v1/billing/authorizations/issue', (request) => issue(context, request))
+    toss.post('/v1/billing/authorizations/issue', (request, reply) => issue(context, request, reply))
     toss.delete<{ Params: { key: string } }>('/v1/billing/:key', async (request, reply) => {
       await remove(context, request.params.key)
       // 200 and not a byte.
@@ -102,29 +95,6 @@ async function answerError(error: unknown, _request: FastifyRequest, reply: Fast
 function isOurs(error: unknown): boolean {
   if (error instanceof Refusal) return error.status >= 500
   return ((error as { statusCode?: number }).statusCode ?? 500) >= 500
-}
-
-/** Key, secret key, URL and method tell a request from another; its body does not. */
-function keyOf(request: FastifyRequest): { given: string; key: string; fingerprint: Buffer } {
-  const given = request.headers['idempotency-key']
-  if (typeof given === 'string' && given.length > 300) throw new TossError('INVALID_IDEMPOTENCY_KEY')
-  const name = typeof given === 'string' && given !== '' ? given : newId('req_')
-  const place = `${request.method} ${request.url} ${request.headers.authorization} ${name}`
-  return {
-    given: name,
-    key: `toss ${createHash('sha256').update(place).digest('hex')}`,
-    fingerprint: Buffer.alloc(0),
-  }
-}
-
-/** Test cards by their own names are anybody's; a key that was issued belongs to its customer. */
-async function chargeable(context: ProviderContext, key: string, customerKey: string): Promise<string> {
-  if (findCard(key)) return key
-  const stored = await context.objects.get<Stored>('billing_key', key)
-  if (!stored) throw new TossError('INVALID_BILL_KEY_REQUEST')
-  if (stored.removed) throw new TossError('ALREADY_REMOVED_BILLING_KEY')
-  if (stored.customerKey !== customerKey) throw new TossError('NOT_MATCHES_CUSTOMER_KEY')
-  return stored.card
 }
 
 async function charge(context: ProviderContext, request: FastifyRequest, reply: FastifyReply, key: string) {
@@ -330,25 +300,6 @@ export async function render(context: ProviderContext, { payment, billingKey, de
     if (kept) reasons.set(reference, kept.reason)
   }
   return renderPayment({ payment, orderName: description, card: findCard(billingKey)!, reasons })
-}
-
-async function issue(context: ProviderContext, { body }: FastifyRequest) {
-  if (!isIssue.Check(body)) throw new TossError('INVALID_REQUEST')
-  const card = billingKeyOf(body.authKey)
-  if (card === undefined) throw new TossError('INVALID_AUTHORIZE_AUTH')
-  const now = await context.now()
-  const billingKey = `${randomBytes(32).toString('base64url')}=`
-  const stored: Stored = { customerKey: body.customerKey, card, removed: false }
-  await context.objects.put('billing_key', billingKey, stored, now)
-  return renderBilling(billingKey, body.customerKey, findCard(card)!, now)
-}
-
-async function remove(context: ProviderContext, key: string): Promise<void> {
-  if (findCard(key)) return
-  const stored = await context.objects.get<Stored>('billing_key', key)
-  if (!stored) throw new TossError('INVALID_BILL_KEY_REQUEST')
-  if (stored.removed) throw new TossError('ALREADY_REMOVED_BILLING_KEY')
-  await context.objects.put('billing_key', key, { ...stored, removed: true }, await context.now())
 }
 
 async function listTransactions(context: ProviderContext, { query }: FastifyRequest) {
