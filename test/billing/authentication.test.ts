@@ -214,6 +214,31 @@ test('an offered card that asks its customer is kept once they confirm', async (
   expect(takenOf('offers')).toBe(2)
 })
 
+test('an offered card that asks its customer in vain brings no retry of one that was stolen', async () => {
+  const card = asksCard()
+  const { data } = await world.subscribe('robbed', { card })
+  world.script.declineCard(card, 'lost_or_stolen')
+  await world.advanceTo(data.next_billing_at)
+  const charged: string[] = []
+  world.script.hooks.beforeCharge = async ({ billingKey }) => void charged.push(billingKey)
+  const offered = asksCard()
+  world.script.askCustomer(offered)
+  const id = data.subscription_id
+  const answer = await world.post('/payment-method', {
+    subscription_id: id,
+    payment_method: { billing_key: offered },
+  })
+  expect([answer.status, answer.data.status]).toEqual([202, 'past_due'])
+  await world.advanceTo(inDays(6))
+  await sweep()
+  expect(await newest('robbed')).toMatchObject({ status: 'open', next_action: null, next_attempt_at: null })
+  await world.advanceTo(inDays(2))
+  world.script.hooks.beforeCharge = async () => {}
+  expect(await world.subscription(id)).toMatchObject({ status: 'canceled', cancel_reason: 'payment_failed' })
+  expect(charged).toContain(offered)
+  expect(charged).not.toContain(card)
+})
+
 test('a cancellation ends the waiting attempt too, and what was confirmed meanwhile goes back', async () => {
   const { id } = await askedOnRenewal('leaves')
   expect((await world.post('/cancel', { subscription_id: id })).data.status).toBe('canceled')

@@ -1243,6 +1243,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/interleavings/machinery.test.ts',
   },
   {
+    name: 'a card declined for good is tried again after an offered one waited for its customer',
+    file: 'src/billing/invoices/dunning-rows.ts',
+    from: "dunning: sql`coalesce(dunning, 'retry')` })",
+    to: "dunning: 'retry' })",
+    story: 'test/billing/authentication.test.ts',
+  },
+  {
     name: 'a notification during a charge raises an alarm that nothing ends',
     file: 'src/billing/collection/settle-from-provider.ts',
     from: 'if (differs && !ours.isBeingSent)',

@@ -92,8 +92,10 @@ async function recordAwaiting(
     if (!locked || !isOpen(locked)) return false
     const dunned = isDunned(locked)
     const firstFailedAt = locked.firstFailedAt ?? now
+    // An offered card that waits brings no retry of one that was declined for good.
+    const hard = locked.dunning === 'give_up'
     const step = dunned
-      ? nextDunning({ firstFailedAt, timeZone: locked.timeZone, hard: false }, now, app.terms.dunningDays)
+      ? nextDunning({ firstFailedAt, timeZone: locked.timeZone, hard }, now, app.terms.dunningDays)
       : null
     const until = step && step.at < nextAction.expiresAt ? step.at : nextAction.expiresAt
     const isNew = await insertNextAction(tx, app.vault, locked, nextAction, until)

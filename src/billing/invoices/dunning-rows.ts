@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
 import { isInDoubt } from '../payments/payment-rows.ts'
 import type { DunningStep } from './dunning.ts'
@@ -17,11 +18,11 @@ export async function scheduleDunning(
     .execute()
 }
 
-/** A try that waits for its customer counts as a failure: dunning counts its days from it. */
+/** A try that waits for its customer counts as a failure: dunning counts its days from it. What was given up stays so. */
 export async function noteFirstFailure(tx: BillingTx, invoiceId: string, at: Date): Promise<void> {
   await tx
     .updateTable('billing.invoice')
-    .set({ first_failed_at: at, dunning: 'retry' })
+    .set({ first_failed_at: at, dunning: sql`coalesce(dunning, 'retry')` })
     .where('id', '=', invoiceId)
     .where('status', '=', 'open')
     .execute()
