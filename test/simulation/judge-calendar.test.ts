@@ -28,6 +28,20 @@ test('the first attempt on an invoice is no retry, though the id of an adopted o
   expect(judge([second, first, later], ['pay_k'])).toEqual([])
 })
 
+test('a card that was declined for good is not tried again, whatever was tried in between', () => {
+  const at = (day: number) => new Date(failedAt.getTime() + day * 86_400_000)
+  const first = { id: 'pay_1', attempt: 1, created_at: failedAt, code: 'lost_or_stolen' }
+  const offered = { id: 'pay_2', attempt: 2, created_at: at(0.5), payment_method_id: 'pm_2' }
+  const again = { id: 'pay_3', attempt: 3, created_at: at(1) }
+  expect(judge([first, offered])).toEqual([])
+  expect(judge([first, offered, again])).toEqual(['pay_3 tried a card again that is lost_or_stolen'])
+  expect(judge([first, { ...again, attempt: 2 }])).toEqual([
+    'pay_3 tried a card again that is lost_or_stolen',
+  ])
+  // The same card, offered anew by its customer, is another payment method.
+  expect(judge([first, offered, { ...again, payment_method_id: 'pm_3' }])).toEqual([])
+})
+
 test('a retry on the day of the failure comes too soon, wherever its id stands', () => {
   const first = { id: 'pay_t', attempt: 1, created_at: failedAt }
   const retry = { attempt: 2, created_at: new Date('2026-12-29T23:31:00Z') }

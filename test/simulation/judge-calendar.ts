@@ -113,6 +113,11 @@ function trialEndOf(
     .find((end) => end === trial_ends_at!.getTime())
 }
 
+/** Declined so that no later try can pass. The customer may offer the same card anew, as another payment method. */
+function isFinal(code: string | null): boolean {
+  return ['lost_or_stolen', 'expired_card', 'billing_key_invalid'].includes(code ?? '')
+}
+
 /** By itself an invoice is tried again a day after it first failed at the soonest; only another card comes sooner. */
 export function retriesKeepTheirDays({
   payments,
@@ -132,12 +137,18 @@ export function retriesKeepTheirDays({
       const settled = before.settled_at?.getTime() ?? Number.POSITIVE_INFINITY
       if (!before.unmatched && attempt.created_at.getTime() < settled)
         found.push(`${attempt.id} began before ${before.id} was settled`)
+      const lost = attempts
+        .slice(0, at + 1)
+        .filter(
+          ({ id, payment_method_id }) => payment_method_id === attempt.payment_method_id && !adopted.has(id),
+        )
+        .find(({ code }) => isFinal(code))
+      if (lost) found.push(`${attempt.id} tried a card again that is ${lost.code}`)
       if (attempt.payment_method_id !== before.payment_method_id) return
       const failed = invoice.first_failed_at?.getTime() ?? 0
       const zone = subscriptions.find(({ id }) => id === invoice.subscription_id)!.time_zone
       if (attempt.created_at.getTime() < addLocal(failed, zone, 'day', 1))
         found.push(`${attempt.id} came too soon`)
-      if (before.code === 'lost_or_stolen') found.push(`${attempt.id} tried a stolen card again`)
     })
     const byItself = groupBy(attempts, ({ payment_method_id }) => payment_method_id)
     // One that made way for another card never left us.
