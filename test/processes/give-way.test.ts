@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { getPriority, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -38,8 +38,9 @@ test.skipIf(!isLinux)(
     try {
       await expect.poll(() => getPriority(child.pid)).toBe(Math.max(10, getPriority()))
       const { pgdata } = JSON.parse(readFileSync(join(folder, 'postgres.json'), 'utf8'))
-      const postmaster = Number.parseInt(readFileSync(resolve(folder, pgdata, 'postmaster.pid'), 'utf8'), 10)
-      expect(getPriority(postmaster)).toBe(getPriority())
+      const pidFile = resolve(folder, pgdata, 'postmaster.pid')
+      await expect.poll(() => existsSync(pidFile), { timeout: 10_000 }).toBe(true)
+      expect(getPriority(Number.parseInt(readFileSync(pidFile, 'utf8'), 10))).toBe(getPriority())
     } finally {
       child.stdin.end()
       await once(child, 'exit')
