@@ -5,8 +5,6 @@ export type ChargingStop = {
   readonly provider: string
   readonly stoppedAt: Date
   readonly cause: string
-  /** Nothing falls due by the clock meanwhile: no renewal, retry, end of a trial or cancellation. */
-  readonly stopsCalendar: boolean
 }
 
 /** In the place of a provider: all of them. */
@@ -35,7 +33,7 @@ export async function insertStop(
 export async function findChargingStop(db: BillingDb, provider?: string): Promise<ChargingStop | undefined> {
   const row = await db
     .selectFrom('billing.charging_stop')
-    .select(['provider', 'stopped_at', 'cause', 'holds_due'])
+    .select(['provider', 'stopped_at', 'cause'])
     .$if(provider !== undefined, (query) => query.where('provider', 'in', [everyProvider, provider!]))
     .orderBy('provider')
     .limit(1)
@@ -45,12 +43,14 @@ export async function findChargingStop(db: BillingDb, provider?: string): Promis
       provider: row.provider,
       stoppedAt: row.stopped_at,
       cause: row.cause,
-      stopsCalendar: row.holds_due,
     }
   )
 }
 
-/** Whether nothing falls due by the clock. An operator who stopped charging has stopped the calendar with it. */
+/**
+ * Whether nothing falls due by the clock: no renewal, retry, end of a trial or cancellation. An operator who stopped charging has
+ * stopped the calendar with it.
+ */
 export const calendarStopped = sql<boolean>`exists (select from billing.charging_stop where holds_due)`
 
 export async function isCalendarStopped(db: BillingDb): Promise<boolean> {

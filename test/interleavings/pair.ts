@@ -41,3 +41,17 @@ export function endsOf<T>(run: Run, word: (value: T) => string): [string, string
 export function unless(holds: boolean, sentence: string): string[] {
   return holds ? [] : [sentence]
 }
+
+/** A first period and its renewal: each was paid for, and nothing else. */
+export function paidOnce(facts: Facts): string[] {
+  const charges = facts.provider.filter(({ paid }) => paid).length
+  const { status } = facts.subscriptions[0]!
+  return [
+    ...unless(charges === 2, `${charges} charges for two periods`),
+    ...unless(status === 'active', `it is ${status}`),
+    ...unless(
+      facts.payments.every(({ unmatched }) => !unmatched),
+      'money was taken that pays for nothing',
+    ),
+  ]
+}

@@ -68,10 +68,10 @@ async function readAll(of: Of, from: string, to: string): Promise<Pick<RankHisto
   return { ranks: newer.ranks, isCut: true }
 }
 
-function addDays(day: string, days: number): string {
+export function addDays(day: string, days: number): string {
   return new Date(Date.parse(day) + days * 86_400_000).toISOString().slice(0, 10)
 }
 
-function daysBetween(from: string, to: string): number {
+export function daysBetween(from: string, to: string): number {
   return (Date.parse(to) - Date.parse(from)) / 86_400_000
 }

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useParams } from '@tanstack/react-router'
 import { lazy, Suspense } from 'react'
 import { ApiError, client, dataOf } from '../api/client.ts'
-import { newestRanks, type Rank } from '../api/rank-history.ts'
+import { addDays, daysBetween, newestRanks, type Rank } from '../api/rank-history.ts'
 import { useNumber, useTime } from '../ui/formats.ts'
 import { useSay } from '../ui/language.tsx'
 import { Empty, Loaded, Waiting } from '../ui/load-parts.tsx'
@@ -111,11 +111,11 @@ function nameOf({ engine, device, location }: Pick<Rank, 'engine' | 'device' | '
 
 /** One row for every day from the first to the last, also for those that nobody checked. */
 function rowsOf(ranks: readonly Rank[], names: readonly string[]) {
-  const first = Date.parse(ranks[0]!.day)
-  const count = (Date.parse(ranks.at(-1)!.day) - first) / 86_400_000 + 1
+  const first = ranks[0]!.day
+  const count = daysBetween(first, ranks.at(-1)!.day) + 1
   const empty = Object.fromEntries(names.map((name) => [name, null]))
   const rows = Array.from({ length: count }, (_, at) => {
-    const day = new Date(first + at * 86_400_000).toISOString().slice(0, 10)
+    const day = addDays(first, at)
     return { day, row: { ...empty, day: day.slice(5) } as Record<string, string | number | null> }
   })
   const rowOf = new Map(rows.map(({ day, row }) => [day, row]))

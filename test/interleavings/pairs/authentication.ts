@@ -2,8 +2,7 @@ import { resolveOpenPayments } from '../../../src/billing/collection/resolve-ope
 import { retryDueInvoices } from '../../../src/billing/collection/retry-due-invoices.ts'
 import { settleFromProvider } from '../../../src/billing/collection/settle-from-provider.ts'
 import { renewDueSubscriptions } from '../../../src/billing/lifecycle/renew-due-subscriptions.ts'
-import type { Facts } from '../invariants.ts'
-import { endsOf, type Pair, unless } from '../pair.ts'
+import { endsOf, type Pair, paidOnce, unless } from '../pair.ts'
 import { type Actor, card, firstRenewal, type Stage } from '../stage.ts'
 import { changeCard } from './renewals.ts'
 
@@ -25,19 +24,6 @@ async function confirm(stage: Stage, { app, side }: Actor, reference: string): P
   const isDone = await side.pass('confirm', async () => stage.script.confirm(reference))
   if (isDone) await settleFromProvider(app, reference)
   return isDone
-}
-
-function paidOnce(facts: Facts): string[] {
-  const charges = facts.provider.filter(({ paid }) => paid).length
-  const { status } = facts.subscriptions[0]!
-  return [
-    ...unless(charges === 2, `${charges} charges for two periods`),
-    ...unless(status === 'active', `it is ${status}`),
-    ...unless(
-      facts.payments.every(({ unmatched }) => !unmatched),
-      'money was taken that pays for nothing',
-    ),
-  ]
 }
 
 export const confirmRetry: Pair = {

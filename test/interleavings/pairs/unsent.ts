@@ -6,8 +6,7 @@ import {
 import { retryDueInvoices } from '../../../src/billing/collection/retry-due-invoices.ts'
 import { renewDueSubscriptions } from '../../../src/billing/lifecycle/renew-due-subscriptions.ts'
 import { onlyProvider } from '../../billing/scripted-billing.ts'
-import type { Facts } from '../invariants.ts'
-import { endsOf, type Pair, unless } from '../pair.ts'
+import { endsOf, type Pair, paidOnce, unless } from '../pair.ts'
 import { type Actor, card, firstRenewal, type Stage } from '../stage.ts'
 import { beginCardChange, changeCard } from './renewals.ts'
 
@@ -35,19 +34,6 @@ async function openUnsentRetry(stage: Stage) {
   await retryDueInvoices(stage.app)
   await stage.passTime()
   return { accountId, subscriptionId }
-}
-
-function paidOnce(facts: Facts): string[] {
-  const charges = facts.provider.filter(({ paid }) => paid).length
-  const { status } = facts.subscriptions[0]!
-  return [
-    ...unless(charges === 2, `${charges} charges for two periods`),
-    ...unless(status === 'active', `it is ${status}`),
-    ...unless(
-      facts.payments.every(({ unmatched }) => !unmatched),
-      'money was taken that pays for nothing',
-    ),
-  ]
 }
 
 const word = (value: number | { state: string }) => String(typeof value === 'number' ? value : value.state)
