@@ -1,11 +1,19 @@
+/** Whoever waits for an answer. */
+export type Caller = {
+  /** Aborted once they have been told to ask again. */
+  readonly gone: AbortSignal
+  /**
+   * Tells whether they still wait, and has them wait for the end of the work: what is given up from here on is what they are
+   * told. Nothing else may be given up for want of a provider, because they were promised that it goes on.
+   */
+  stays(): boolean
+}
+
 /**
  * Gives work so long to finish before the caller is answered. It goes on meanwhile: what it finds is recorded, and
  * should it fail, the sweep finds the recorded intent.
  */
-export async function answerWithin(
-  ms: number,
-  work: (signal: AbortSignal) => Promise<unknown>,
-): Promise<void> {
+export async function answerWithin(ms: number, work: (caller: Caller) => Promise<unknown>): Promise<void> {
   const late = new AbortController()
   let timer: NodeJS.Timeout | undefined
   const timeUp = new Promise<void>((resolve) => {
@@ -14,7 +22,11 @@ export async function answerWithin(
       resolve()
     }, ms)
   })
-  const working = work(late.signal)
+  const stays = () => {
+    clearTimeout(timer)
+    return !late.signal.aborted
+  }
+  const working = work({ gone: late.signal, stays })
   working.catch(() => {})
   try {
     await Promise.race([working, timeUp])

@@ -165,7 +165,7 @@ test('a card that was offered before and could not be charged gives way to the n
   expect(await offer('bk_test_second')).toMatchObject({ status: 200, data: { status: 'active' } })
   expect(await world.rows(`select state, failure from billing.payment_method order by id`)).toEqual([
     { state: 'kept', failure: null },
-    { state: 'dropped', failure: 'provider_unavailable' },
+    { state: 'dropped', failure: 'provider_error' },
     { state: 'kept', failure: null },
   ])
   await lookAgain()

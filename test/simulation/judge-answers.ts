@@ -15,7 +15,7 @@ export function repeatsAgree(facts: Facts): string[] {
     const begun = same.find(({ answer }) => answer?.status === 202)
     const final = same.find((entry) => isFinal(facts, entry, begun))
     return [
-      ...(begun ? beginsAnew(begun, same) : []),
+      ...(begun ? [...beginsAnew(begun, same), ...giveUp(begun, same)] : []),
       ...(final ? changes(facts, name, final, live) : []),
       ...erasedForNothing(facts, same),
       ...toldInSpiteOfErasure(facts, same),
@@ -51,6 +51,13 @@ function beginsAnew(begun: RequestEntry, entries: readonly RequestEntry[]): stri
     .filter((entry) => entry.answer !== null && entry.step > lastStepOf(begun))
     .filter((entry) => fresh.has(errorCodeOf(entry) ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun)))
     .map((entry) => `#${entry.step} began anew after #${begun.step}`)
+}
+
+/** What was promised is not given up because the provider cannot be reached: nobody is there to ask anew. */
+function giveUp(begun: RequestEntry, entries: readonly RequestEntry[]): string[] {
+  return entries
+    .filter((entry) => entry.step > lastStepOf(begun) && errorCodeOf(entry) === 'provider_unavailable')
+    .map((entry) => `#${entry.step} was given up after #${begun.step} had promised it`)
 }
 
 /** What was told as final stays, for everybody, as long as keys are kept. */

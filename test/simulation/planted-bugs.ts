@@ -607,9 +607,9 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refund is given up because its process ends',
     file: 'src/billing/refunds/send-refund.ts',
-    from: "if (refund.origin === 'request' && !app.stopping?.aborted) {",
-    to: "if (refund.origin === 'request') {",
-    story: 'test/billing/broken-rows.test.ts',
+    from: 'if (!app.stopping?.aborted && mayGiveUp()) {',
+    to: 'if (mayGiveUp()) {',
+    story: 'test/billing/promised.test.ts',
   },
   {
     name: 'a broken row ends the sweep',
@@ -1037,6 +1037,48 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/trials-and-accounts.test.ts',
   },
   {
+    name: 'a refund that was promised is given up while its provider is away',
+    file: 'src/billing/refunds/send-refund.ts',
+    from: 'const nobodyWaits = () => false',
+    to: 'const nobodyWaits = () => true',
+  },
+  {
+    name: 'a card that was promised to be looked at is given up while its provider is away',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: 'const nobodyWaits = () => false',
+    to: 'const nobodyWaits = () => true',
+    // A process must be told to stop before it asked, and the provider be away when the next one does.
+    story: 'test/billing/promised.test.ts',
+  },
+  {
+    name: 'who asks again gives up what was promised',
+    file: 'src/billing/refunds/refund-invoice.ts',
+    from: 'first && stays',
+    to: 'stays',
+    story: 'test/billing/promised.test.ts',
+  },
+  {
+    name: 'work is given up after its caller was told to wait',
+    file: 'src/billing/answer-within.ts',
+    from: 'return !late.signal.aborted',
+    to: 'return true',
+    story: 'test/billing/promised.test.ts',
+  },
+  {
+    name: 'a card that waited takes the place of a newer one',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: 'if (present !== null && (await isOfferedBefore(tx, methodId, present))) {',
+    to: 'if (present !== null && (await isOfferedBefore(tx, present, present))) {',
+    story: 'test/billing/promised.test.ts',
+  },
+  {
+    name: 'a promised card that gives way is told to ask again, for ever',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: "const code = 'provider_error'",
+    to: "const code = 'provider_unavailable'",
+    story: 'test/billing/promised.test.ts',
+  },
+  {
     name: 'a retry that never left us makes no way for a new card',
     file: 'src/billing/collection/try-payment-method.ts',
     from: '  if (!owed?.inDoubt) return owed?.invoiceId\n',
@@ -1119,8 +1161,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'whoever repeats is taken for whoever began',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'leased ? advanceMethod(app, methodId) : takeUpMethod(app, methodId)',
-    to: 'leased !== undefined || methodId ? advanceMethod(app, methodId) : takeUpMethod(app, methodId)',
+    from: 'leased ? advanceMethod(app, methodId, stays) : takeUpMethod(app, methodId)',
+    to: 'leased || methodId ? advanceMethod(app, methodId, stays) : takeUpMethod(app, methodId)',
     story: 'test/providers/one-time-keys.test.ts',
   },
   {
@@ -1133,8 +1175,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a process that ends keeps its lease of a card',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'return app.db.transaction().execute((tx) => setMethodLookup(tx, methodId, 0))',
-    to: 'return',
+    from: 'if (app.stopping?.aborted) return lookAgain(app, methodId, 0)',
+    to: 'if (app.stopping?.aborted) return',
     story: 'test/billing/one-time-keys.test.ts',
   },
   {

@@ -9,6 +9,7 @@ import {
   describeMethod,
   dropMethod,
   findMethod,
+  isOfferedBefore,
   keepMethod,
   leaseLostMethod,
   leaseLostMethods,
@@ -40,8 +41,8 @@ export async function useMethod(
   app: BillingApp,
   { id: methodId, leased }: OfferIntent<string>,
 ): Promise<Finished<Subscription>> {
-  await answerWithin(app.terms.answerWithinMs, () =>
-    leased ? advanceMethod(app, methodId) : takeUpMethod(app, methodId),
+  await answerWithin(app.terms.answerWithinMs, ({ stays }) =>
+    leased ? advanceMethod(app, methodId, stays) : takeUpMethod(app, methodId),
   )
   const method = (await findMethod(app.db, methodId))!
   if (method.state === 'dropped') throw chargeRefusal(method.failure)
@@ -75,7 +76,12 @@ function isChecked({ exchanged, described }: StoredMethod): boolean {
   return exchanged && described
 }
 
-async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
+/** `mayGiveUp`: whether somebody is there to be told that the provider cannot be reached. */
+async function advanceMethod(
+  app: BillingApp,
+  methodId: string,
+  mayGiveUp: () => boolean = nobodyWaits,
+): Promise<void> {
   const method = await findMethod(app.db, methodId)
   if (method?.state !== 'pending') return
   const underWay = await findOpenPayment(app.db, methodId)
@@ -83,9 +89,11 @@ async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
 
   const checked = await checkMethod(app, method)
   if (checked.kind === 'failed') {
-    // A process that is about to end asked nobody, which says nothing about the payment method: it is anybody's.
-    if (checked.code === 'provider_unavailable' && app.stopping?.aborted)
-      return app.db.transaction().execute((tx) => setMethodLookup(tx, methodId, 0))
+    if (checked.code === 'provider_unavailable') {
+      // A process that is about to end asked nobody, which says nothing about the payment method: it is anybody's.
+      if (app.stopping?.aborted) return lookAgain(app, methodId, 0)
+      if (!mayGiveUp()) return lookAgain(app, methodId, retryAwayMs)
+    }
     return drop(app, methodId, checked.code)
   }
 
@@ -96,10 +104,19 @@ async function advanceMethod(app: BillingApp, methodId: string): Promise<void> {
   if (!attempt) return
   const answer = await chargeOrLook(app, attempt)
   const outcome =
-    answer.kind === 'not_sent' && !app.stopping?.aborted
+    answer.kind === 'not_sent' && !app.stopping?.aborted && mayGiveUp()
       ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
       : answer
   await settlePayments(app, [{ attempt, outcome, fresh: true }])
+}
+
+const nobodyWaits = () => false
+
+// A provider that could not be asked about a payment method is asked again so soon.
+const retryAwayMs = 30_000
+
+async function lookAgain(app: BillingApp, methodId: string, afterMs: number): Promise<void> {
+  await app.db.transaction().execute((tx) => setMethodLookup(tx, methodId, afterMs))
 }
 
 type Checked = { kind: 'usable'; card: Card | null } | { kind: 'failed'; code: string }
@@ -169,8 +186,8 @@ async function freeOldestFailed(
   if (!withdrawn) return undefined
   const events = [paymentEvent('payment.failed', withdrawn, 'withdrawn')]
   if (withdrawn.methodPending) {
-    // It was offered before this one, and whoever offered it is told why it was not charged.
-    const code = 'provider_unavailable'
+    // It was offered before this one, and whoever offered it is told that it was not charged.
+    const code = 'provider_error'
     await dropMethod(tx, withdrawn.methodId, code, now)
     events.push(paymentEvent('payment_method.dropped', withdrawn, code))
   }
@@ -197,7 +214,13 @@ async function replaceMethod(
   methodId: string,
   now: Date,
 ): Promise<void> {
-  if (subscription.methodId !== null) await retireMethods(tx, [subscription.methodId], now)
+  const { methodId: present } = subscription
+  if (present !== null && (await isOfferedBefore(tx, methodId, present))) {
+    // It waited for its provider while a newer one was put to use. That is as if it had been replaced by now.
+    await keepMethod(tx, methodId)
+    return retireMethods(tx, [methodId], now)
+  }
+  if (present !== null) await retireMethods(tx, [present], now)
   await setPaymentMethod(tx, subscription.subscriptionId, methodId)
   await keepMethod(tx, methodId)
   await noteChange(tx, subscription, now)

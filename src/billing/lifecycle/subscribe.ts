@@ -193,8 +193,8 @@ async function finishFirstCharge(
   paymentId: string,
   own: Attempt | undefined,
 ): Promise<Finished<Subscription>> {
-  await answerWithin(app.terms.answerWithinMs, () =>
-    own ? chargeFirst(app, own) : resolveOpenPayment(app, paymentId),
+  await answerWithin(app.terms.answerWithinMs, ({ stays }) =>
+    own ? chargeFirst(app, own, stays) : resolveOpenPayment(app, paymentId),
   )
   const { payment, subscription } = await getCharged(app.db, paymentId)
   if (payment.status === 'failed') throw chargeRefusal(payment.code)
@@ -204,10 +204,12 @@ async function finishFirstCharge(
   return { state: 'done', result: subscription }
 }
 
-async function chargeFirst(app: BillingApp, attempt: Attempt): Promise<void> {
+async function chargeFirst(app: BillingApp, attempt: Attempt, mayGiveUp: () => boolean): Promise<void> {
   const answer = await chargeOrLook(app, attempt)
   // The caller is told, and asks again with a fresh intent: this one must not come alive later.
   const outcome =
-    answer.kind === 'not_sent' ? ({ kind: 'failed', code: 'provider_unavailable' } as const) : answer
+    answer.kind === 'not_sent' && mayGiveUp()
+      ? ({ kind: 'failed', code: 'provider_unavailable' } as const)
+      : answer
   await settlePayments(app, [{ attempt, outcome, fresh: true }])
 }

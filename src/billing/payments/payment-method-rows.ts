@@ -162,6 +162,14 @@ export async function describeMethod(tx: BillingTx, methodId: string, card: Card
     .execute()
 }
 
+/** Whether one payment method was offered before another. */
+export async function isOfferedBefore(db: BillingDb, methodId: string, other: string): Promise<boolean> {
+  const { rows } = await sql`
+    select from billing.payment_method a, billing.payment_method b
+    where a.id = ${methodId} and b.id = ${other} and (a.created_at, a.id) < (b.created_at, b.id)`.execute(db)
+  return rows.length === 1
+}
+
 export type KeptMethod = { readonly methodId: string; readonly card: Card | null }
 
 /** A payment method that is in use is kept. */

@@ -10,22 +10,27 @@ import { findRefund } from './refund-rows.ts'
 import { type RefundAsked, requestRefund } from './request-refund.ts'
 import { sendRefundInTurn } from './send-refund.ts'
 
+/** `first`: of the request that asked for it, which may still be told that nothing was sent. */
+type RefundIntent = Intent & { readonly kind: 'refund'; readonly first?: true }
+
 /** Gives back all or a part of what an invoice took; pending while the provider has not answered. */
-export function refundInvoice(
-  app: BillingApp,
-  asked: RefundAsked,
-): MoneyRequest<Intent & { readonly kind: 'refund' }, Refund> {
+export function refundInvoice(app: BillingApp, asked: RefundAsked): MoneyRequest<RefundIntent, Refund> {
   return {
     begin: async (tx) => {
       const refundId = await requestRefund(tx, app.clock(), asked, sendingLeaseMs(app.terms))
-      return { kind: 'refund', id: refundId, subject: refundId }
+      return { kind: 'refund', id: refundId, subject: refundId, first: true }
     },
-    finish: ({ id }) => finishRefund(app, id),
+    finish: (intent) => finishRefund(app, intent),
   }
 }
 
-async function finishRefund(app: BillingApp, refundId: string): Promise<Finished<Refund>> {
-  await answerWithin(app.terms.answerWithinMs, (signal) => sendRefundInTurn(app, refundId, signal))
+async function finishRefund(
+  app: BillingApp,
+  { id: refundId, first }: RefundIntent,
+): Promise<Finished<Refund>> {
+  await answerWithin(app.terms.answerWithinMs, ({ gone, stays }) =>
+    sendRefundInTurn(app, refundId, gone, first && stays),
+  )
   const refund = (await findRefund(app.db, refundId))!
   if (refund.status === 'failed') throw refusalOf(refund)
   return { state: refund.status === 'succeeded' ? 'done' : 'pending', result: refund }

@@ -27,9 +27,13 @@ export type Sent = 'settled' | 'pending' | 'waits'
 
 /**
  * Sends a refund, or finds out what became of it; safe to run any number of times. `waits`: another refund of the same
- * payment is on its way.
+ * payment is on its way. `mayGiveUp`: whether somebody is there to be told that the provider cannot be reached.
  */
-export async function sendRefund(app: BillingApp, refundId: string): Promise<Sent> {
+export async function sendRefund(
+  app: BillingApp,
+  refundId: string,
+  mayGiveUp: () => boolean = nobodyWaits,
+): Promise<Sent> {
   const now = app.clock()
   const turn = await takeTurnOf(app, refundId, now)
   if (turn.kind === 'settled') return 'settled'
@@ -37,8 +41,10 @@ export async function sendRefund(app: BillingApp, refundId: string): Promise<Sen
 
   const { refund } = turn
   const outcome = refund.sentAt === null ? await sendFirst(app, refund, now) : await pursue(app, refund, now)
-  return record(app, refund, outcome)
+  return record(app, refund, outcome, mayGiveUp)
 }
+
+const nobodyWaits = () => false
 
 /**
  * Only one refund of a payment is on its way at a time: a unique index says so, and whoever finds it taken in the very
@@ -60,9 +66,10 @@ const pollMs = 40
 export async function sendRefundInTurn(
   app: BillingApp,
   refundId: string,
-  signal: AbortSignal,
+  gone: AbortSignal,
+  mayGiveUp?: () => boolean,
 ): Promise<void> {
-  while (!signal.aborted && (await sendRefund(app, refundId)) === 'waits') await sleep(pollMs)
+  while (!gone.aborted && (await sendRefund(app, refundId, mayGiveUp)) === 'waits') await sleep(pollMs)
 }
 
 type Found =
@@ -204,7 +211,12 @@ function hasRoom({ amount, refunded }: ProviderPayment, { minor }: Money): boole
   return refunded.minor + minor <= amount.minor
 }
 
-async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Promise<Sent> {
+async function record(
+  app: BillingApp,
+  refund: LeasedRefund,
+  outcome: Found,
+  mayGiveUp: () => boolean,
+): Promise<Sent> {
   const now = app.clock()
   const { refundId } = refund
   const nextLookupAfterMs = lookupAgainAfterMs(refund.lookupCount + 1)
@@ -228,9 +240,9 @@ async function record(app: BillingApp, refund: LeasedRefund, outcome: Found): Pr
       await fail(app, refund, 'never_arrived', now, outcome.on)
       return 'settled'
     case 'not_sent':
-      // Somebody waits for the answer of a request and asks again; what we owe by ourselves stays in line, and so does
+      // Whoever still waits is told, and asks again. What was promised or is owed by ourselves stays in line, and so does
       // what this process only did not get to before its end.
-      if (refund.origin === 'request' && !app.stopping?.aborted) {
+      if (!app.stopping?.aborted && mayGiveUp()) {
         await fail(app, refund, 'provider_unavailable', now)
         return 'settled'
       }
