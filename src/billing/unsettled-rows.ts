@@ -50,6 +50,8 @@ export type Unsettled = {
     | 'payment.action_expires'
     | 'refund.send'
     | 'refund.lookup'
+    /** An offered one, of which the provider has not said what it is. */
+    | 'payment_method.lookup'
   /** By service time; null: nothing is due by that. */
   readonly at: Date | null
   /** Until the next try by real time, which passes by itself. */
@@ -79,6 +81,12 @@ export async function listUnsettled(
     from billing.invoice i
     join billing.refund r on r.invoice_id = i.id and r.status = 'pending'
     where i.subscription_id = ${subscriptionId}
+    union all
+    select 'payment_method.lookup', null, extract(epoch from m.next_lookup_at - clock_timestamp())::float8 * 1000, null
+    from billing.subscription s
+    join billing.payment_method m on m.account_id = s.account_id and m.subscription_id = s.id
+      and m.state = 'pending' and m.next_lookup_at is not null
+    where s.id = ${subscriptionId}
     limit ${limit}`.execute(db)
   return found.rows
 }

@@ -33,6 +33,12 @@ async function sweep(): Promise<void> {
   await world.runDue()
 }
 
+/** What the timeline says will happen. */
+async function nextOf(subscriptionId: string): Promise<string[]> {
+  const { data } = await world.get(`/subscriptions/${subscriptionId}/timeline`)
+  return data.next.map(({ what }: { what: string }) => what)
+}
+
 /** The card that pays the next month. */
 async function chargedInApril(): Promise<string | undefined> {
   let card: string | undefined
@@ -110,11 +116,13 @@ test('a card that was promised to be looked at is put to use once its provider c
   world.script.state.silent = true
   expect((await stopDuring(() => offer(subscription_id, 'bk_test_new', 'k'))).status).toBe(202)
   await sweep()
+  expect(await nextOf(subscription_id)).toEqual(['payment_method.lookup', 'renewal.charge'])
   await world.forgetLeases()
   expect((await offer(subscription_id, 'bk_test_new', 'k')).status).toBe(202)
   world.script.state.silent = false
   await sweep()
   expect((await offer(subscription_id, 'bk_test_new', 'k')).status).toBe(200)
+  expect(await nextOf(subscription_id)).toEqual(['renewal.charge'])
   expect(await chargedInApril()).toBe('bk_test_new')
 })
 

@@ -36,6 +36,7 @@ const facts: Record<string, readonly [string, string]> = {
   'payment.action_expires': ['Time to confirm ends', '고객 확인 기한 종료'],
   'refund.send': ['Refund is sent', '환불 요청 전송'],
   'refund.lookup': ['The provider is asked what became of the refund', '환불 결과 조회'],
+  'payment_method.lookup': ['The provider is asked about the offered card', '제시된 카드 확인'],
   'trial_end.charge': ['First charge after the trial', '체험 종료 후 첫 결제'],
   'asked.subscription.subscribe': ['Asked to subscribe', '구독 요청'],
   'asked.subscription.cancel': ['Asked to cancel', '해지 요청'],
