@@ -14,10 +14,11 @@ export function pricesAreAsAgreed(facts: Facts): string[] {
         entry.answer === null && entry.step < first.step && asksFor(entry, subscription, agreed.plan_id),
     )
     const fair = [first, ...unheard].flatMap((entry) => pricesAt(facts, agreed.plan_id, entry))
-    const others = told.filter(
-      (entry) => dataOf(entry).plan_id === agreed.plan_id && dataOf(entry).amount !== agreed.amount,
-    )
-    const changed = subscription.plan_id === agreed.plan_id && subscription.amount !== BigInt(agreed.amount)
+    const ofPlan = told.filter((entry) => dataOf(entry).plan_id === agreed.plan_id)
+    const anew = ofPlan.filter((entry) => isAgreedAnew(facts, subscription, first, entry))
+    const others = ofPlan.filter((entry) => dataOf(entry).amount !== agreed.amount && !anew.includes(entry))
+    const { amount } = dataOf(anew.at(-1) ?? first)
+    const changed = subscription.plan_id === agreed.plan_id && subscription.amount !== BigInt(amount)
     return [
       ...(fair.includes(BigInt(agreed.amount))
         ? []
@@ -27,11 +28,26 @@ export function pricesAreAsAgreed(facts: Facts): string[] {
       ...others.map(
         ({ step }) => `${subscription.id} was told another price in #${step} than in #${first.step}`,
       ),
-      ...(changed
-        ? [`${subscription.id} costs ${subscription.amount}, and ${agreed.amount} was agreed on`]
-        : []),
+      ...(changed ? [`${subscription.id} costs ${subscription.amount}, and ${amount} was agreed on`] : []),
     ]
   })
+}
+
+/** Another plan may have come in between; whoever comes back agrees to what the plan costs by then. */
+function isAgreedAnew(
+  facts: Facts,
+  { account_id }: Subscription,
+  first: RequestEntry,
+  entry: RequestEntry,
+): boolean {
+  const { plan_id, amount } = dataOf(entry)
+  // What a restore forgot may have been brought back from the exported history.
+  const leaves = facts.allRequests.some((one) => {
+    const asked = one.body as { account_id?: string; plan_id?: string } | undefined
+    const isBetween = one.step > first.step && one.step < entry.step && mayHaveWorked(one)
+    return isBetween && isSale(one.path) && asked?.account_id === account_id && asked.plan_id !== plan_id
+  })
+  return leaves && pricesAt(facts, plan_id, entry).includes(BigInt(amount))
 }
 
 function asksFor({ path, body }: RequestEntry, { account_id }: Subscription, planId: string): boolean {
