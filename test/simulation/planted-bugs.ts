@@ -1037,6 +1037,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/trials-and-accounts.test.ts',
   },
   {
+    name: 'nobody waits until the end of a job is written down',
+    file: 'src/platform/queue/queue-worker.ts',
+    from: 'completeJobBatchDelay: 0,',
+    to: 'completeJobBatchDelay: -1,',
+    story: 'test/platform/queue-connections.test.ts',
+  },
+  {
     name: 'a refund that was promised is given up while its provider is away',
     file: 'src/billing/refunds/send-refund.ts',
     from: 'const nobodyWaits = () => false',

@@ -95,7 +95,16 @@ async function workOneLease(options: WorkerOptions, pool: pg.Pool, stopping: Abo
       // New jobs are announced; polling only finds what was announced while nobody listened.
       pollInterval: 2_000,
       logger: quiet,
-      preset: { worker: { gracefulShutdownAbortTimeout: 15_000 } },
+      preset: {
+        worker: {
+          gracefulShutdownAbortTimeout: 15_000,
+          // How a job ended is written down by a batcher, here of what ends in the same moment. Without one the library waits for
+          // nobody: a connection that breaks just then is a rejection that nobody handles, which ends the process, and the job
+          // would stay locked. The batcher ends the runner, and with it the lease.
+          completeJobBatchDelay: 0,
+          failJobBatchDelay: 0,
+        },
+      },
       events: lease.events,
     })
     runner.promise.catch(() => {})
