@@ -9,6 +9,9 @@ export type Caller = {
   stays(): boolean
 }
 
+/** In the place of a caller's `stays`, for what is done in the background. */
+export const nobodyWaits = () => false
+
 /**
  * Gives work so long to finish before the caller is answered. It goes on meanwhile: what it finds is recorded, and
  * should it fail, the sweep finds the recorded intent.

@@ -1046,14 +1046,14 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a refund that was promised is given up while its provider is away',
     file: 'src/billing/refunds/send-refund.ts',
-    from: 'const nobodyWaits = () => false',
-    to: 'const nobodyWaits = () => true',
+    from: 'mayGiveUp: () => boolean = nobodyWaits,',
+    to: 'mayGiveUp: () => boolean = () => true,',
   },
   {
     name: 'a card that was promised to be looked at is given up while its provider is away',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'const nobodyWaits = () => false',
-    to: 'const nobodyWaits = () => true',
+    from: 'mayGiveUp: () => boolean = nobodyWaits,',
+    to: 'mayGiveUp: () => boolean = () => true,',
     // A process must be told to stop before it asked, and the provider be away when the next one does.
     story: 'test/billing/promised.test.ts',
   },

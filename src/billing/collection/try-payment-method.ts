@@ -1,5 +1,5 @@
 import type { Finished, Intent } from '../../platform/idempotency.ts'
-import { answerWithin } from '../answer-within.ts'
+import { answerWithin, nobodyWaits } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { findOldestFailed } from '../invoices/dunning-rows.ts'
@@ -109,8 +109,6 @@ async function advanceMethod(
       : answer
   await settlePayments(app, [{ attempt, outcome, fresh: true }])
 }
-
-const nobodyWaits = () => false
 
 // A provider that could not be asked about a payment method is asked again so soon.
 const retryAwayMs = 30_000

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { nobodyWaits } from '../answer-within.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import type { Money } from '../money.ts'
@@ -43,8 +44,6 @@ export async function sendRefund(
   const outcome = refund.sentAt === null ? await sendFirst(app, refund, now) : await pursue(app, refund, now)
   return record(app, refund, outcome, mayGiveUp)
 }
-
-const nobodyWaits = () => false
 
 /**
  * Only one refund of a payment is on its way at a time: a unique index says so, and whoever finds it taken in the very
