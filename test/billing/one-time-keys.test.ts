@@ -8,7 +8,7 @@ let world: BillingWorld
 let exchanges: number
 let answerExchange: () => void
 beforeEach(async () => {
-  world = await openBillingWorld({ terms: { answerWithinMs: 100 } })
+  world = await openBillingWorld()
   const spent = new Set<string>()
   const answered = new Promise<void>((resolve) => {
     answerExchange = resolve
@@ -28,9 +28,13 @@ afterEach(async () => {
   await world.close()
 })
 
+const longEnough = 60_000
+const answerWithin = (ms: number) => Object.assign(world.app.terms, { answerWithinMs: ms })
+
 const oneTime = { auth_key: 'ak_test_once', customer_key: 'c' }
 
 async function expectPatience(ask: () => ReturnType<BillingWorld['post']>, done: number): Promise<void> {
+  answerWithin(100)
   for (const _repeat of [1, 2, 3]) expect((await ask()).status).toBe(202)
   expect(exchanges).toBe(1)
   answerExchange()
@@ -72,7 +76,9 @@ test('so do they, and the sweep, where a charge comes out of doubt meanwhile', a
   world.script.hooks.afterCharge = async () => {}
   const change = { subscription_id, payment_method: oneTime }
   const ask = () => world.post('/payment-method', change, { key: 'k' })
+  answerWithin(100)
   expect((await ask()).status).toBe(202)
+  answerWithin(longEnough)
 
   world.script.state.silent = false
   await world.rows(`update billing.payment set sending_until = null, next_lookup_at = clock_timestamp()
@@ -90,9 +96,11 @@ test('a repeat goes on where the process that began is gone, once its lease is o
   world.script.provider.exchange = () => new Promise<never>(() => {})
   const change = { subscription_id, payment_method: oneTime }
   const ask = () => world.post('/payment-method', change, { key: 'k' })
+  answerWithin(100)
   expect((await ask()).status).toBe(202)
   world.script.provider.exchange = exchange
   expect([(await ask()).status, exchanges]).toEqual([202, 0])
+  answerWithin(longEnough)
   await world.forgetLeases()
   expect([(await ask()).status, exchanges]).toEqual([200, 1])
 })

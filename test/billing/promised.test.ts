@@ -66,8 +66,9 @@ test('a refund that was promised is sent once its provider can be reached', asyn
 })
 
 test('a refund whose caller was answered meanwhile is not given up either', async () => {
-  world = await openBillingWorld({ terms: { answerWithinMs: 200 } })
+  world = await openBillingWorld()
   await world.subscribe('acct_1')
+  Object.assign(world.app.terms, { answerWithinMs: 200 })
   const [{ invoice_id }] = await world.invoices('acct_1')
   const refund = () => world.post('/refund', { invoice_id }, { key: 'k' })
   let answered = () => {}
