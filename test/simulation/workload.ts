@@ -694,8 +694,13 @@ export async function converge(
   // A charge that was begun at the very end has a day for its customer, and so has each retry after it.
   const isAwaited = () => world.model.book.some(({ status }) => status === 'awaiting')
   // A refund refused over a dispute that its record does not show ends with its key window, and then comes the next one's turn.
-  const hasHidden = () => world.model.book.some((charge) => isDisputed(charge) && isHidden(charge))
-  for (let days = 0; days < 12 && (isAwaited() || (hasHidden() && (await isRestless(world)))); days++) {
+  const hidden = () => world.model.book.filter((charge) => isDisputed(charge) && isHidden(charge))
+  const waits = async () => isAwaited() || (hidden().length > 0 && (await isRestless(world)))
+  for (let days = 0; days < 12 && (await waits()); days++) {
+    // Money that belongs to nobody is given back anew until it is gone, so that some day the bank has to decide.
+    if (days === 6)
+      for (const charge of hidden())
+        world.model.decideDispute(charge, world.random.pick(['won', 'lost'] as const))
     await live(world, day)
     await settleDown(world)
   }
