@@ -65,7 +65,7 @@ export async function openFoundation(config: Config, options: FoundationOptions)
       database,
       pool,
       clock,
-      billing: { db: openDb(pool), pool, clock },
+      billing: { db: openDb(pool, { byKey: true }), pool, clock },
       batch: {
         db: openDb(pool),
         pool,

@@ -171,7 +171,7 @@ function stepStatements(client: pg.PoolClient, intercept: Intercept): void {
   const stepped = (...given: unknown[]) => {
     const callback = typeof given.at(-1) === 'function' ? (given.pop() as Callback) : undefined
     const text = textOf(given[0])
-    if (text === 'begin') inTransaction = true
+    if (/^begin\b/.test(text)) inTransaction = true
     const asked = intercept(text, inTransaction, () => query(...given))
     if (text === 'commit' || text === 'rollback') inTransaction = false
     if (!callback) return asked

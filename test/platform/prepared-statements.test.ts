@@ -52,3 +52,20 @@ test('statements of ever new shapes do not fill the memory of a connection', asy
     expect(rows.length).toBeLessThanOrEqual(1_000)
   })
 })
+
+test('a transaction by key goes by the index where the table looks small, and leaves its connection as it was', async () => {
+  await world.query('analyze public.thing')
+  const planOf = async (one: Db<Tables>) => {
+    const { rows } = await sql<{ 'QUERY PLAN': string }>`explain select name from public.thing
+      where id = any ((select '{1,2}'::text)::integer[])`.execute(one)
+    return rows.map((row) => row['QUERY PLAN']).join('\n')
+  }
+  await openDb<Tables>(world.app.pool, { byKey: true })
+    .connection()
+    .execute(async (one) => {
+      await one.transaction().execute(async (tx) => {
+        expect(await planOf(tx)).toContain('thing_pkey')
+      })
+      expect(await planOf(one)).toContain('Seq Scan on thing')
+    })
+})

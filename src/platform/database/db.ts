@@ -69,9 +69,14 @@ export function openPool(options: PoolOptions): pg.Pool {
   return pool
 }
 
-/** A typed view of a pool. Several areas share one pool, each with its own tables. */
-export function openDb<Tables>(pool: pg.Pool): Db<Tables> {
-  return new PatientDb<Tables>({ dialect: new PostgresDialect({ pool: preparing(pool) }) })
+/**
+ * A typed view of a pool. Several areas share one pool, each with its own tables. `byKey`: its transactions find every row by
+ * an index. Statements are planned once per connection, and what was planned while the tables were empty reads them whole,
+ * row by row, until the server counts them again.
+ */
+export function openDb<Tables>(pool: pg.Pool, { byKey = false } = {}): Db<Tables> {
+  const begin = byKey ? 'begin; set local enable_seqscan = off' : 'begin'
+  return new PatientDb<Tables>({ dialect: new PostgresDialect({ pool: preparing(pool, begin) }) })
 }
 
 /** A transaction that lost to another one (a deadlock, or a server that serialises) did nothing and is run again. */

@@ -4,9 +4,9 @@ import type pg from 'pg'
 
 /**
  * A pool on which a statement that comes again is parsed and planned once per connection: for the larger ones that is
- * most of their cost.
+ * most of their cost. `begin` is how its transactions begin.
  */
-export function preparing(pool: pg.Pool): PostgresPool {
+export function preparing(pool: pg.Pool, begin: string): PostgresPool {
   const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>()
   const nameOf = openNames()
   return {
@@ -14,7 +14,7 @@ export function preparing(pool: pg.Pool): PostgresPool {
       const client = await pool.connect()
       const known = clients.get(client)
       if (known) return known
-      const made = preparingClient(client, nameOf)
+      const made = preparingClient(client, nameOf, begin)
       clients.set(client, made)
       return made
     },
@@ -25,8 +25,10 @@ export function preparing(pool: pg.Pool): PostgresPool {
 function preparingClient(
   client: pg.PoolClient,
   nameOf: (text: string) => string | undefined,
+  begin: string,
 ): PostgresPoolClient {
-  const query = (text: string, values: readonly unknown[]) => {
+  const query = (asked: string, values: readonly unknown[]) => {
+    const text = asked === 'begin' ? begin : asked
     const name = values.length > 0 ? nameOf(text) : undefined
     return client.query({ ...(name !== undefined && { name }), text, values: [...values] })
   }

@@ -14,11 +14,13 @@ function recorder(fail: (entries: readonly number[]) => Error | undefined = () =
   return { written, add }
 }
 
-test('what comes while a statement runs shares the next one, and each gets its own answer', async () => {
+test('what comes in one turn shares a statement, what comes while it runs the next, and each gets its own answer', async () => {
   const { written, add } = recorder()
-  const answers = await Promise.all([1, 2, 3, 4, 5, 6].map(add))
+  const early = [1, 2].map(add)
+  await turn()
+  const answers = await Promise.all([...early, ...[3, 4, 5, 6].map(add)])
   expect(answers).toEqual([1, 2, 3, 4, 5, 6].map((entry) => `answer ${entry}`))
-  expect(written).toEqual([[1], [2, 3, 4], [5, 6]])
+  expect(written).toEqual([[1, 2], [3, 4, 5], [6]])
   expect(await add(7)).toBe('answer 7')
 })
 
@@ -28,7 +30,7 @@ test('a broken entry fails alone', async () => {
   )
   const ends = await Promise.allSettled([1, 2, 3, 4].map(add))
   expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'fulfilled'])
-  expect(written).toEqual([[1], [2, 3, 4], [2], [3], [4]])
+  expect(written).toEqual([[1, 2, 3], [1], [2], [3], [4]])
 })
 
 test('a database in trouble is told to all at once and asked no further', async () => {
@@ -36,8 +38,8 @@ test('a database in trouble is told to all at once and asked no further', async 
     entries.includes(3) ? Object.assign(new Error('away'), { code: '57P01' }) : undefined,
   )
   const ends = await Promise.allSettled([1, 2, 3, 4].map(add))
-  expect(ends.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'rejected', 'rejected'])
-  expect(written).toEqual([[1], [2, 3, 4]])
+  expect(ends.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected', 'fulfilled'])
+  expect(written).toEqual([[1, 2, 3], [4]])
 })
 
 test('several statements may run at once, and nobody waits while there is room', async () => {
@@ -50,7 +52,12 @@ test('several statements may run at once, and nobody waits while there is room',
     })
     return entries
   })
-  const answers = [1, 2, 3, 4].map(add)
+  const answers = [add(1)]
+  await turn()
+  answers.push(add(2))
+  await turn()
+  answers.push(add(3), add(4))
+  await turn()
   expect(running).toEqual([[1], [2]])
   ends[1]!()
   expect(await answers[1]).toBe(2)

@@ -1,8 +1,8 @@
 import { troubleOf } from './database-errors.ts'
 
 /**
- * Lets entries share statements: while so many run, those that come gather for the next one, so that a wave of them costs a
- * few round trips and commits and not one each. `run` answers for each entry, in their order. Should it fail, each is run
+ * Lets entries share statements: those of one turn of the event loop go together, and while so many run, those that come
+ * gather for the next one, so that a wave of them costs a few round trips and commits and not one each. `run` answers for each entry, in their order. Should it fail, each is run
  * alone, so that a broken one costs its neighbours nothing; unless the database itself is in trouble, which all are told.
  */
 export function shareStatements<Entry, Answer>(
@@ -26,7 +26,6 @@ export function shareStatements<Entry, Answer>(
     }
   }
   const runWaiting = async (): Promise<void> => {
-    running++
     while (waiting.length > 0) await runAll(waiting.splice(0, together))
     running--
   }
@@ -34,6 +33,8 @@ export function shareStatements<Entry, Answer>(
   return (entry) =>
     new Promise((resolve, reject) => {
       waiting.push({ entry, resolve, reject })
-      if (running < atOnce) void runWaiting()
+      if (running >= atOnce) return
+      running++
+      setImmediate(runWaiting)
     })
 }
