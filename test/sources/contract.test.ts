@@ -177,6 +177,31 @@ test('a place is asked for by its country or by its own number, and never taken 
   ])
 })
 
+test('whoever sells results by country is asked for one by its two letters only', async () => {
+  const { ranks } = open('serpapi', serpapiWire, { key: 'good-key' })
+  const places = ['KR', 'dk', 'Denmark', 'Seoul', 'ZZ', 'XX', 'K', '']
+  expect(places.map((place) => ranks!.locations!('google').has(place))).toEqual([
+    true,
+    true,
+    ...places.slice(2).map(() => false),
+  ])
+  expect(ranks!.locations!('google').known).toContain('DK')
+  expect(ranks!.locations!('naver').has('Seoul')).toBe(true)
+  // One that was set up before places were looked at.
+  const denmark: RankAsk = {
+    keyword: 'shoes',
+    engine: 'google',
+    device: 'mobile',
+    location: 'Denmark',
+    language: null,
+    depth: 10,
+  }
+  expect(await ranks!.readPage!(denmark, 0)).toMatchObject({
+    reason: 'location_not_supported',
+    paid: false,
+  })
+})
+
 describe('volumes', () => {
   const key = { key: 'access', secret: searchadSecret, customer: ' 123\u200b4' }
   const searchad = () => open('naver_searchad', naverSearchadWire, key).volumes!

@@ -1,6 +1,7 @@
 import { type JsonAnswer, type JsonCall, openFetchJson } from '../../platform/fetch-json.ts'
 import { failed, isObject, largestAnswer, timeoutMs, transportFailure, urlsIn } from './answers.ts'
 import type {
+  KnownPlaces,
   RankAbilities,
   RankAsk,
   RankPage,
@@ -30,7 +31,19 @@ type Dialect = {
 const pageSize = 10
 const deepest = 100
 
-const country = (location: string) => location.slice(0, 2).toLowerCase()
+/** Google's results are those of a country, by the two letters that ISO 3166 has for it. */
+const regions = new Intl.DisplayNames(['en'], { type: 'region', fallback: 'none' })
+const isCountry = (location: string) =>
+  /^[a-z]{2}$/i.test(location) &&
+  location.toUpperCase() !== 'ZZ' &&
+  regions.of(location.toUpperCase()) !== undefined
+const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ']
+const countries: KnownPlaces = {
+  known: letters.flatMap((first) => letters.map((second) => first + second)).filter(isCountry),
+  has: isCountry,
+}
+
+const country = (location: string) => location.toLowerCase()
 const get = (path: string, fields: Record<string, string | null | undefined>, headers = {}) => {
   const given = Object.entries(fields).filter((field): field is [string, string] => field[1] != null)
   return { method: 'GET' as const, path: `${path}?${new URLSearchParams(given)}`, headers }
@@ -160,6 +173,8 @@ export function serpAbilities(name: SourceName): RankAbilities {
     name,
     engines,
     ...(hasDevice && { devices: ['desktop', 'mobile', 'tablet'] }),
+    // Naver's have no place: any name will do.
+    locations: (engine) => (engine === 'google' ? countries : { known: [], has: () => true }),
     deepest: () => deepest,
     callsFor: (_engine, depth) => Math.ceil(depth / pageSize),
   }
@@ -171,11 +186,13 @@ export function openSerpSource(settings: SourceSettings): Source {
   const origin = (settings.baseUrl ?? dialect.origin).replace(/\/+$/, '')
   const key = settings.credentials['key']!
   const fetchJson = openFetchJson({ timeoutMs, maxAnswerBytes: largestAnswer })
+  const abilities = serpAbilities(settings.name)
   return {
     settings,
     ranks: {
-      ...serpAbilities(settings.name),
+      ...abilities,
       async readPage(ask, page) {
+        if (!abilities.locations!(ask.engine).has(ask.location)) return failed('location_not_supported')
         const { path, ...call } = dialect.request(ask, page, key)
         return readSerpAnswer(dialect, ask, await fetchJson({ ...call, url: origin + path }))
       },
