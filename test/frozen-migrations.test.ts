@@ -47,6 +47,7 @@ const frozen: Readonly<Record<string, string>> = {
     '847b82cfdac9e87af43b30fcd13848b037c6584a724d8e3e96cc1d84f50a6eb8',
   '20261118T0231-billing-unsent-by-time.sql':
     'f3e3a007bffa6c67037d50b828c1f4f4f1e05c1002464c585fa213fc95c63f16',
+  '20261118T0240-billing-due-before.sql': '88c6b1d71d69ad74688699e18d3400ddf1a4b5c38bd9c39b542e6c2b04c45473',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

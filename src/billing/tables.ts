@@ -141,6 +141,7 @@ export type BillingTables = SharedTables & {
     refund_pending: Generated<bigint>
     unmatched: Generated<boolean>
     settled_by_hand: Generated<bigint>
+    due_before: Generated<Date | null>
     dispute_status: Generated<'open' | 'won' | 'lost' | null>
     dispute_amount: Generated<bigint | null>
     dispute_opened_at: Generated<Date | null>

@@ -19,6 +19,13 @@ async function failingRenewal(
   return id
 }
 
+const changeCard = (id: string, card: string, key?: string) =>
+  world.post(
+    '/payment-method',
+    { subscription_id: id, payment_method: { billing_key: card } },
+    key === undefined ? {} : { key },
+  )
+
 test('a failed renewal is retried on days 1, 3, 5 and 7 and then the subscription ends', async () => {
   const id = await failingRenewal()
   expect(await world.subscription(id)).toMatchObject({
@@ -77,12 +84,7 @@ test('a stolen card is not tried again, and the subscription waits for another u
 test('a new card pays what is owed at once; one that is declined is not kept', async () => {
   const id = await failingRenewal('lost_or_stolen')
   world.script.declineCard('bk_test_poor', 'do_not_honor')
-  const offer = (card: string, key?: string) =>
-    world.post(
-      '/payment-method',
-      { subscription_id: id, payment_method: { billing_key: card } },
-      key === undefined ? {} : { key },
-    )
+  const offer = (card: string, key?: string) => changeCard(id, card, key)
   const declined = await offer('bk_test_poor', 'k')
   expect(declined).toMatchObject({
     status: 402,
@@ -99,6 +101,51 @@ test('a new card pays what is owed at once; one that is declined is not kept', a
   expect((await world.invoices('acct_1'))[0]).toMatchObject({ status: 'paid', attempt_count: 3 })
   await world.advanceTo('2026-05-05T09:00:00+09:00')
   expect((await world.invoices('acct_1'))[0].status).toBe('paid')
+})
+
+test('a new card that nobody could be asked for ends nothing, also after the last dunning day', async () => {
+  const id = await failingRenewal()
+  await world.advanceTo('2026-04-10T09:00:00+09:00')
+  world.skipTo('2026-04-13T09:00:00+09:00')
+  world.script.nextCharges({ kind: 'not_sent' })
+  expect((await changeCard(id, 'bk_test_new')).status).toBe(503)
+  expect(await world.subscription(id)).toMatchObject({ status: 'past_due' })
+  const { attempt_count } = (await world.invoices('acct_1'))[0]
+
+  // Its own card has its last try, late as it is.
+  world.script.declineCard('bk_test_old', null)
+  await world.runDue()
+  expect(await world.subscription(id)).toMatchObject({ status: 'active' })
+  expect((await world.invoices('acct_1'))[0]).toMatchObject({
+    status: 'paid',
+    attempt_count: attempt_count + 1,
+  })
+})
+
+test('a retry that falls due while a new card is in doubt is made when that is declined', async () => {
+  const id = await failingRenewal()
+  await world.advanceTo('2026-04-12T08:59:00+09:00')
+  world.script.declineCard('bk_test_new', 'do_not_honor')
+  world.script.nextCharges({ kind: 'lost_answer' })
+  world.script.hooks.afterCharge = async () => {
+    world.script.state.silent = true
+  }
+  expect((await changeCard(id, 'bk_test_new')).status).toBe(202)
+  world.script.hooks.afterCharge = async () => {}
+  world.skipTo('2026-04-12T09:30:00+09:00')
+  world.script.state.silent = false
+  world.script.declineCard('bk_test_old', null)
+  await world.forgetLeases()
+  await world.runDue()
+  await world.runDue()
+  expect(await world.subscription(id)).toMatchObject({ status: 'active' })
+  const { payments } = (await world.invoices('acct_1'))[0]
+  expect(
+    payments.slice(-2).map(({ status, failure_code }: Record<string, string>) => [status, failure_code]),
+  ).toEqual([
+    ['failed', 'do_not_honor'],
+    ['succeeded', null],
+  ])
 })
 
 test('an invoice lists its attempts in their order, also those that two processes made within one millisecond', async () => {

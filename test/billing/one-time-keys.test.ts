@@ -62,6 +62,20 @@ test('so do they where a trial gets its card', async () => {
   await expectPatience(() => world.post('/subscribe', body, { key: 'k' }), 201)
 })
 
+test('a card for what is owed is exchanged once, and charged with what came of it', async () => {
+  const { subscription_id } = (await world.subscribe('acct_1')).data
+  world.script.declineCard('bk_test_ok', 'insufficient_funds')
+  await world.advanceTo('2026-04-05T09:00:00+09:00')
+  answerExchange()
+  const change = { subscription_id, payment_method: oneTime }
+  expect(await world.post('/payment-method', change)).toMatchObject({
+    status: 200,
+    data: { status: 'active' },
+  })
+  expect(exchanges).toBe(1)
+  expect(world.script.forgotten).not.toContain('bk_test_issued')
+})
+
 test('so do they, and the sweep, where a charge comes out of doubt meanwhile', async () => {
   const { subscription_id } = (await world.subscribe('acct_1')).data
   world.script.declineCard('bk_test_ok', 'insufficient_funds')

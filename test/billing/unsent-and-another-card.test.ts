@@ -116,6 +116,23 @@ test('a new card that is declined leaves the retry waiting as before, also after
   expect([old.calls.charge - charged, await newest()]).toMatchObject([1, { status: 'paid' }])
 })
 
+test('so do two new cards, the first of which could not be sent either', async () => {
+  await openUnsentRetry()
+  world.skipTo(april(20))
+  young.nextCharges({ kind: 'not_sent' })
+  const stopping = new AbortController()
+  young.hooks.beforeCharge = async () => stopping.abort()
+  Object.assign(world.app, { stopping: stopping.signal })
+  expect((await offer('bk_test_first', 'k')).status).toBe(202)
+  Object.assign(world.app, { stopping: undefined })
+  young.hooks.beforeCharge = async () => {}
+  young.declineCard('bk_test_second', 'do_not_honor')
+  expect((await offer('bk_test_second')).status).toBe(402)
+  await lookAgain()
+  expect(await world.subscription(subscriptionId)).toMatchObject({ status: 'past_due' })
+  expect((await payments()).slice(-3)).toEqual(['failed withdrawn', 'failed do_not_honor', 'pending'])
+})
+
 test('what a lost database may have sent is not taken back: the new card waits for its outcome', async () => {
   await openUnsentRetry()
   await world.rows(`update billing.installation set lookup_first_before = $1`, [april(6)])

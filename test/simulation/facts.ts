@@ -137,6 +137,8 @@ type Method = {
   account_id: string
   state: string
   last4: string | null
+  /** Got in exchange for a key for one use. */
+  issued: boolean
   is_sealed: boolean
 }
 type Webhook = { event_id: string; status: string; reference: string | null }
@@ -224,7 +226,7 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
     ),
     events: await query('select type, subscription_id, occurred_at, data from billing.event order by id'),
     methods: await query(
-      'select id, subscription_id, account_id, state, last4, sealed is not null as is_sealed from billing.payment_method order by id',
+      'select id, subscription_id, account_id, state, last4, issued, sealed is not null as is_sealed from billing.payment_method order by id',
     ),
     webhooks: await query('select event_id, status, reference from billing.webhook'),
     grants: await query('select account_id, subscription_id from billing.trial_grant'),

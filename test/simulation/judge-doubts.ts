@@ -57,13 +57,16 @@ const ownEnds = new Set(['never_arrived', 'provider_unavailable', 'withdrawn'])
  * An attempt fails for what the provider said to its first send, or said again as its first answer, or has on record; or
  * for the same "no" to re-sends, three times over an hour. Our own credentials are nobody's "no".
  */
-export function refusalsProveSomething({ payments, asked, told, book }: Facts): string[] {
+export function refusalsProveSomething({ payments, methods, accounts, asked, told, book }: Facts): string[] {
   if (!told) return []
+  const issued = new Set(methods.filter((one) => one.issued).map(({ id }) => id))
+  const erased = new Set(accounts.filter(({ erased_at }) => erased_at).map(({ id }) => id))
   return payments
     .filter(({ status, code }) => status === 'failed' && !ownEnds.has(code!))
-    .filter(({ id, code }) => {
+    .filter(({ id, code, payment_method_id, account_id }) => {
       // A key for one use that cannot be exchanged, or a card that is gone, needs no provider's word on the charge.
-      if (!asked.some(({ key }) => key === id)) return code !== 'billing_key_invalid'
+      if (!asked.some(({ key }) => key === id))
+        return code !== 'billing_key_invalid' || (issued.has(payment_method_id) && !erased.has(account_id))
       if (book.some(({ reference, status }) => reference === id && status === 'declined')) return false
       // Whoever was awaited and did not come: the provider has ended it, and nobody can confirm it any more.
       if (code === 'authentication_required')

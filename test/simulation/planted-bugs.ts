@@ -1131,11 +1131,25 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/interleavings/unsent.test.ts',
   },
   {
-    name: 'a new card that is declined uses up the retry that made way for it',
+    name: 'a new card that is declined uses up the retry that fell due meanwhile',
     file: 'src/billing/subscriptions/subscription.ts',
-    from: "if (failure.retryMadeWay && failure.dunning === 'retry')",
-    to: 'if (failure.retryMadeWay && failure.dunning === null)',
+    from: 'if (!failure.ownMethod && failure.dunning !== null && failure.dueBefore !== null)',
+    to: 'if (!failure.ownMethod && failure.dunning === null && failure.dueBefore !== null)',
     story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'a retry that made way for a card is forgotten when another card takes its place',
+    file: 'src/billing/collection/attempt-rows.ts',
+    from: 'update billing.invoice i set due_at = w.due_before from',
+    to: 'update billing.invoice i set due_at = null from',
+    story: 'test/billing/unsent-and-another-card.test.ts',
+  },
+  {
+    name: 'a key for one use is exchanged again for what is owed',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: 'return chargeOwed(tx, now, stored, owed, leaseMs)',
+    to: 'return chargeOwed(tx, now, method, owed, leaseMs)',
+    story: 'test/billing/one-time-keys.test.ts',
   },
   {
     name: 'a renewal that never left us stays with the card of its time',

@@ -272,7 +272,7 @@ function drawCard(world: SimulatedWorld, clients: Clients, wanted?: Behaviour): 
     })
   const text = `${Array.from({ length: 12 }, () => random.pick([...'abcdefghjkmnpqrstvwxyz23456789'])).join('')}`
   secret(clients, text)
-  return random.chance(0.8)
+  return random.chance(0.6)
     ? { billing_key: `bk_${text}_${behaviour}` }
     : { auth_key: `ak_${text}_${behaviour}`, customer_key: `customer_${clients.count}` }
 }

@@ -33,6 +33,8 @@ export async function openAttempt(
       'description',
       'issued_at',
       'attempt_count',
+      // As it was before this statement.
+      sql<Date | null>`(select due_at from billing.invoice where id = ${invoiceId})`.as('due_before'),
       sql<boolean>`coalesce(issued_at <= (select lookup_first_before from billing.installation), false)`.as(
         'maybe_sent_before',
       ),
@@ -58,6 +60,7 @@ export async function openAttempt(
       status: 'sending',
       code: null,
       provider_id: null,
+      due_before: invoice.due_before,
       created_at: now,
       sent_at: now,
       settled_at: null,
@@ -130,8 +133,8 @@ export type Withdrawn = {
 }
 
 /**
- * Takes back the open attempt of an invoice of which nothing has ever left us. Undefined: there is none, somebody is sending
- * it right now or has sent it, or a database since lost may have.
+ * Takes back the open attempt of an invoice of which nothing has ever left us, and has dunning go on as before it. Undefined:
+ * there is none, somebody is sending it right now or has sent it, or a database since lost may have.
  */
 export async function withdrawUnsent(
   tx: BillingTx,
@@ -139,6 +142,7 @@ export async function withdrawUnsent(
   now: Date,
 ): Promise<Withdrawn | undefined> {
   const found = await sql<Withdrawn>`
+    with withdrawn as (
     update billing.payment p
     set status = 'failed', code = 'withdrawn', settled_at = ${now}, sending_until = null, next_lookup_at = null, lookup_by = null
     from billing.payment_method m, billing.invoice i, billing.installation n
@@ -147,7 +151,12 @@ export async function withdrawUnsent(
       and (p.sending_until is null or p.sending_until <= statement_timestamp())
       and (n.lookup_first_before is null or i.issued_at > n.lookup_first_before)
     returning p.id as "paymentId", p.invoice_id as "invoiceId", p.subscription_id as "subscriptionId",
-      p.account_id as "accountId", m.id as "methodId", m.state = 'pending' as "methodPending"`.execute(tx)
+      p.account_id as "accountId", m.id as "methodId", m.state = 'pending' as "methodPending", p.due_before),
+    waits as (
+    update billing.invoice i set due_at = w.due_before from withdrawn w where i.id = w."invoiceId")
+    select "paymentId", "invoiceId", "subscriptionId", "accountId", "methodId", "methodPending" from withdrawn`.execute(
+    tx,
+  )
   return found.rows[0]
 }
 

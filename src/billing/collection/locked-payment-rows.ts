@@ -24,8 +24,8 @@ export type LockedPayment = {
   readonly held: boolean
   readonly firstFailedAt: Date | null
   readonly dunning: 'retry' | 'give_up' | null
-  /** It was offered for this invoice, and a retry of the subscription's own payment method made way for it unsent. */
-  readonly retryMadeWay: boolean
+  /** When dunning was to go on before this attempt. */
+  readonly dueBefore: Date | null
   readonly subscriptionId: string
   readonly accountId: string
   readonly status: SubscriptionStatus
@@ -48,11 +48,7 @@ export async function readLockedPayments(
       s.id as "subscriptionId", s.account_id as "accountId", s.status, s.payment_method_id as "ownMethodId",
       s.last_k = 0 and s.trial_ends_at is null as begins,
       s.time_zone as "timeZone",
-      m.state = 'pending' and exists (
-        select from billing.payment w
-        where w.invoice_id = p.invoice_id and w.attempt = p.attempt - 1 and w.code = 'withdrawn'
-          and w.payment_method_id = s.payment_method_id
-      ) as "retryMadeWay",
+      p.due_before as "dueBefore",
       s.status = 'past_due' and exists (
         select from billing.invoice o
         where o.subscription_id = s.id and o.id <> i.id and o.status = 'open' and o.first_failed_at is not null

@@ -146,7 +146,9 @@ async function applyMethod(
   const { methodId } = method
   const subscription = (await lockSubscription(tx, method.subscriptionId))!
   // Read again under the lock: a twin of this request may have used or dropped it meanwhile.
-  if ((await findMethod(tx, methodId))?.state !== 'pending') return undefined
+  // And it may hold a billing key by now, where a key for one use was offered.
+  const stored = await findMethod(tx, methodId)
+  if (stored?.state !== 'pending') return undefined
   const owes = subscription.status === 'past_due' && method.purpose !== 'trial'
   // Payments come before payment methods in the order of locks.
   const owed = owes ? await freeOldestFailed(tx, subscription.subscriptionId, now) : undefined
@@ -164,7 +166,7 @@ async function applyMethod(
     }
     return undefined
   }
-  if (owes) return chargeOwed(tx, now, method, owed, leaseMs)
+  if (owes) return chargeOwed(tx, now, stored, owed, leaseMs)
   await replaceMethod(tx, subscription, methodId, now)
   return undefined
 }

@@ -39,7 +39,7 @@ describe('a failed attempt', () => {
     ownMethod: true,
     firstFailedAt: at('03-05T09:00'),
     dunning: 'retry' as 'retry' | 'give_up' | null,
-    retryMadeWay: false,
+    dueBefore: null as Date | null,
   }
   const cases: [string, SubscriptionStatus, FailureCode, Partial<typeof failure>, string, string][] = [
     [
@@ -108,12 +108,20 @@ describe('a failed attempt', () => {
       'give_up 12',
     ],
     [
-      'with an offered card leaves the retry that made way for it due, whatever the day',
+      'with an offered card leaves the retry due that fell due meanwhile, whatever the day',
       'past_due',
       'do_not_honor',
-      { ownMethod: false, retryMadeWay: true },
+      { ownMethod: false, dueBefore: at('03-12T09:00') },
       '03-25T12:00',
-      'retry 25',
+      'retry 12',
+    ],
+    [
+      'of its own card takes no day back',
+      'past_due',
+      'do_not_honor',
+      { dueBefore: at('03-06T09:00') },
+      '03-06T09:00',
+      'retry 08',
     ],
     [
       'on the last dunning day ends it',

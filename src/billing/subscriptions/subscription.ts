@@ -112,8 +112,8 @@ export type Failure = {
   readonly firstFailedAt: Date | null
   /** What dunning was about to do before this attempt. */
   readonly dunning: 'retry' | 'give_up' | null
-  /** A retry that was due, and could not be sent, made way for this attempt. */
-  readonly retryMadeWay: boolean
+  /** When it was about to do so. It may be past: nobody does it while an attempt is open. */
+  readonly dueBefore: Date | null
 }
 
 /** Where a failed attempt leaves its subscription and invoice. */
@@ -127,8 +127,8 @@ export function afterFailure(failure: Failure, now: Date, dunningDays: readonly 
 
   const firstFailedAt = failure.firstFailedAt ?? now
   // All is as it was before the other payment method was offered.
-  if (failure.retryMadeWay && failure.dunning === 'retry')
-    return { kind: 'past_due', firstFailedAt, step: { how: 'retry', at: now } }
+  if (!failure.ownMethod && failure.dunning !== null && failure.dueBefore !== null)
+    return { kind: 'past_due', firstFailedAt, step: { how: failure.dunning, at: failure.dueBefore } }
   const hard = failure.ownMethod ? isHardFailure(code) : failure.dunning === 'give_up'
   const step = nextDunning({ firstFailedAt, timeZone: failure.timeZone, hard }, now, dunningDays)
   return step ? { kind: 'past_due', firstFailedAt, step } : gaveUp
