@@ -240,7 +240,9 @@ function readVaultKeys(entries: readonly string[], problems: string[]): VaultKey
   })
   const malformed = keys.some(({ version, key }) => Number.isNaN(version) || key.length !== 32)
   if (malformed)
-    problems.push('VAULT_KEYS must be a comma list of <number>:<base64 of 32 bytes>, newest first.')
+    problems.push(
+      'VAULT_KEYS must be a comma list of <number>:<base64 of 32 bytes>, the one that seals first.',
+    )
   if (new Set(keys.map((key) => key.version)).size < keys.length)
     problems.push('VAULT_KEYS names one version twice.')
   return keys

@@ -34,18 +34,19 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     },
     {
       name: 'BOOTSTRAP_TOKEN',
-      fallback: '(made, and kept in the data dir)',
+      fallback: '(in sandbox mode on a loopback `HOST`: made, and kept in the data dir; else none)',
       meaning: 'First token, which may do everything; made by `rankledger token create --print-only`.',
     },
     {
       name: 'ANSWER_WITHIN_MS',
       fallback: '15000',
-      meaning: 'How long a request about money may wait for the provider before it is answered with 202.',
+      meaning:
+        'How long a request about money may wait for the provider before it is answered with 202; at most `PROVIDER_TIMEOUT_MS` and 8 seconds.',
     },
     {
       name: 'TOKEN_CONCURRENCY',
       fallback: '64',
-      meaning: 'Requests of one token that a process works at a time; 0 is no limit.',
+      meaning: 'Requests of one token and scope that a process works at a time; 0 is no limit.',
     },
     {
       name: 'BILLING_RATE',
@@ -113,7 +114,7 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
       name: 'VAULT_KEYS',
       fallback: '(made, and kept in the data dir)',
       meaning:
-        'Keys that seal payment methods and contacts, newest first. Keep a copy apart from the backups.',
+        'Keys that seal payment methods and contacts: the first seals, all of them open. A new one is listed second at first; the runbook says how. Keep a copy apart from the backups.',
       required: withDatabase,
     },
     {

@@ -214,7 +214,7 @@ function conventions(): void {
   say(
     '## Conventions',
     '',
-    '- `Authorization: Bearer <token>` on every route under `/api` but the webhook. Scopes: `billing:read billing:write billing:refund',
+    '- `Authorization: Bearer <token>` on every route under `/api` but webhooks, hints and signing in; a cookie of the console does as well. Scopes: `billing:read billing:write billing:refund',
     '  batch:read batch:write admin`; GET needs read, the rest write, write includes read, admin includes all.',
     '- What concerns the whole installation (`admin`: plans, volumes, sandbox, tokens, audit, jobs) needs a token bound to all workspaces and accounts.',
     '- A process works 64 requests of one token and scope at a time (`TOKEN_CONCURRENCY`); 512 more wait their turn; beyond that, and above 6,000',

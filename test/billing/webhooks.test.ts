@@ -505,6 +505,32 @@ describe('what becomes of them', () => {
     expect((await world.invoices('acct'))[0].amount_refunded).toBe(150)
   })
 
+  test('a hint that comes while its payment is looked at has it looked at again', async () => {
+    await world.subscribe('acct')
+    const { id } = await paymentOf('acct')
+    const { findPayment } = world.script.provider
+    const giveBack = async (minor: bigint) => {
+      world.script.book
+        .get(id)!
+        .refunds.push({ reference: null, amount: { minor, currency: 'KRW' }, status: 'succeeded' })
+      await post(`/api/billing/hints/${hintSecret}`, Buffer.from(JSON.stringify({ orderId: id })))
+    }
+    await giveBack(100n)
+    world.script.provider.findPayment = async (...asked) => {
+      const found = await findPayment(...asked)
+      world.script.provider.findPayment = findPayment
+      await giveBack(50n)
+      return found
+    }
+    await process()
+    await world.rows(`update billing.webhook set next_lookup_at = next_lookup_at - interval '61 seconds'`)
+    await process()
+    expect((await world.invoices('acct'))[0].amount_refunded).toBe(150)
+    expect(await world.rows(`select status from billing.webhook where event_id like 'hint:%'`)).toEqual([
+      { status: 'done' },
+    ])
+  })
+
   test('without HINT_SECRET there is no such route; with it, the log sees only the pattern', async () => {
     const hint = () => post(`/api/billing/hints/${hintSecret}`, Buffer.from('{}'))
     expect((await hint()).statusCode).toBe(200)

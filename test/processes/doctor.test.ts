@@ -60,10 +60,20 @@ test.each<[string, Record<string, string>, RegExp]>([
   [
     'a provider that is not there',
     { PROVIDER_BASE_URL: 'http://127.0.0.1:1' },
-    /^provider: sandbox gives no clear answer/,
+    /^provider: sandbox: The sandbox gives no clear answer/,
   ],
 ])('%s is a fault', async (_what, more, fault) => {
   expect((await examine(more)).faults).toEqual([expect.stringMatching(fault)])
+})
+
+test('a provider that refuses the key of this shell is a fault, and goes on being charged by everybody else', async () => {
+  const { faults } = await examine({
+    PROVIDER_BASE_URL: world.app.sandboxUrl!,
+    PROVIDER_SECRET_KEY: 'sk_test_of_another_day',
+  })
+  expect(faults).toEqual([expect.stringMatching(/^provider: sandbox: .*PROVIDER_SECRET_KEY/)])
+  expect(await world.query('select provider from billing.charging_stop')).toEqual([])
+  expect(await world.query('select kind from platform.alarm')).toEqual([])
 })
 
 test('a schema that is not this release’s and stopped charging are faults, and nothing is changed by looking', async () => {

@@ -1145,6 +1145,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/unsent-and-another-card.test.ts',
   },
   {
+    name: 'a hint that comes while its payment is looked at is lost',
+    file: 'src/billing/webhooks/inbox-rows.ts',
+    from: " and w.status = 'waiting' and w.tries = e.tries`",
+    to: " and w.status = 'waiting' and w.tries is not null`",
+    story: 'test/billing/webhooks.test.ts',
+  },
+  {
     name: 'a key for one use is exchanged again for what is owed',
     file: 'src/billing/collection/try-payment-method.ts',
     from: 'return chargeOwed(tx, now, stored, owed, leaseMs)',

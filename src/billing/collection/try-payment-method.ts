@@ -41,7 +41,7 @@ export async function useMethod(
   app: BillingApp,
   { id: methodId, leased }: OfferIntent<string>,
 ): Promise<Finished<Subscription>> {
-  await answerWithin(app.terms.answerWithinMs, ({ stays }) =>
+  await answerWithin(app.terms, ({ stays }) =>
     leased ? advanceMethod(app, methodId, stays) : takeUpMethod(app, methodId),
   )
   const method = (await findMethod(app.db, methodId))!

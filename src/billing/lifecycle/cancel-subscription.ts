@@ -84,7 +84,7 @@ async function voidOwed(tx: BillingTx, subscription: Subscription, now: Date): P
 async function finishCancel(app: BillingApp, subscriptionId: string): Promise<Subscription> {
   const inDoubt = await listInDoubtOfVoid(app.db, subscriptionId)
   if (inDoubt.length > 0) {
-    await answerWithin(app.terms.answerWithinMs, () =>
+    await answerWithin(app.terms, () =>
       Promise.all(inDoubt.map((paymentId) => resolveOpenPayment(app, paymentId))),
     )
   }

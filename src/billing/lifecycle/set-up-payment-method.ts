@@ -53,7 +53,7 @@ async function finishSetup(app: BillingApp, setupId: string): Promise<SetUp> {
   const { accountId, provider, customerKey } = await getSetup(app.db, setupId)
   const contact = await findContact(app.db, app.vault, accountId)
   let outcome: SetUpOutcome = { kind: 'unknown' }
-  await answerWithin(app.terms.answerWithinMs, async () => {
+  await answerWithin(app.terms, async () => {
     const asked = { setupId, accountId, customerKey, email: contact?.email ?? null }
     outcome = await app.providers.named(provider).setUp(asked)
   })

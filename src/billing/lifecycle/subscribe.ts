@@ -193,7 +193,7 @@ async function finishFirstCharge(
   paymentId: string,
   own: Attempt | undefined,
 ): Promise<Finished<Subscription>> {
-  await answerWithin(app.terms.answerWithinMs, ({ stays }) =>
+  await answerWithin(app.terms, ({ stays }) =>
     own ? chargeFirst(app, own, stays) : resolveOpenPayment(app, paymentId),
   )
   const { payment, subscription } = await getCharged(app.db, paymentId)

@@ -28,9 +28,7 @@ async function finishRefund(
   app: BillingApp,
   { id: refundId, first }: RefundIntent,
 ): Promise<Finished<Refund>> {
-  await answerWithin(app.terms.answerWithinMs, ({ gone, stays }) =>
-    sendRefundInTurn(app, refundId, gone, first && stays),
-  )
+  await answerWithin(app.terms, ({ gone, stays }) => sendRefundInTurn(app, refundId, gone, first && stays))
   const refund = (await findRefund(app.db, refundId))!
   if (refund.status === 'failed') throw refusalOf(refund)
   return { state: refund.status === 'succeeded' ? 'done' : 'pending', result: refund }

@@ -74,7 +74,8 @@ function nameOf({ provider, eventId }: { provider: string; eventId: string }): s
 
 /**
  * Queues a look at a payment that an unsigned message names, by our reference or the provider's id. There is one row per payment,
- * so that no number of messages fills the table; a payment that is not ours leaves no trace.
+ * so that no number of messages fills the table; a payment that is not ours leaves no trace. While it is looked at for an
+ * earlier message, the look may have come too soon for this one: it counts as never taken, so that `endWebhooks` leaves it.
  */
 export async function insertHint(
   db: BillingDb,
@@ -91,8 +92,9 @@ export async function insertHint(
     limit 1
     on conflict (provider, event_id) do update
       set status = 'waiting', tries = 0, last_error = null, settled_at = null,
-        received_at = excluded.received_at, next_lookup_at = excluded.next_lookup_at
-      where w.status <> 'waiting'`.execute(db)
+        received_at = excluded.received_at,
+        next_lookup_at = case when w.status = 'waiting' then w.next_lookup_at else excluded.next_lookup_at end
+      where w.status <> 'waiting' or w.tries > 0`.execute(db)
 }
 
 const mostAtOnce = 5_000
@@ -155,13 +157,15 @@ export async function takeWaiting(db: BillingDb, limit: number): Promise<Waiting
 export type WebhookEnd = {
   readonly provider: string
   readonly eventId: string
+  /** As it was taken. */
+  readonly tries: number
   readonly status: 'waiting' | 'done' | 'ignored' | 'failed'
   readonly error: string | null
   /** When one that waits on is looked at again. */
   readonly lookAfterSeconds: number
 }
 
-/** Writes down what became of events, and of those that wait on, why. */
+/** Writes down what became of events, and of those that wait on, why. Those that came or were taken anew meanwhile wait on. */
 export async function endWebhooks(db: BillingDb, now: Date, ends: readonly WebhookEnd[]): Promise<void> {
   if (ends.length === 0) return
   await sql`
@@ -172,11 +176,14 @@ export async function endWebhooks(db: BillingDb, now: Date, ends: readonly Webho
     from unnest(
       ${ends.map(({ provider }) => provider)}::text[],
       ${ends.map(({ eventId }) => eventId)}::text[],
+      ${ends.map(({ tries }) => tries)}::int[],
       ${ends.map(({ status }) => status)}::text[],
       ${ends.map(({ error }) => error)}::text[],
       ${ends.map(({ lookAfterSeconds }) => lookAfterSeconds)}::float8[]
-    ) as e (provider, event_id, status, error, look_after)
-    where w.provider = e.provider and w.event_id = e.event_id and w.status = 'waiting'`.execute(db)
+    ) as e (provider, event_id, tries, status, error, look_after)
+    where w.provider = e.provider and w.event_id = e.event_id and w.status = 'waiting' and w.tries = e.tries`.execute(
+    db,
+  )
 }
 
 /** Puts events back into the line: one by its id, or all that failed. Their payment is looked up whatever they say. */

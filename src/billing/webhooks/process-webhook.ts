@@ -65,7 +65,7 @@ function unnamed({ tries }: WaitingWebhook): Look {
 }
 
 function endOf({ provider, eventId, tries }: WaitingWebhook, look: Look): WebhookEnd {
-  const event = { provider, eventId }
+  const event = { provider, eventId, tries }
   if (look === 'settled') return { ...event, status: 'done', error: null, lookAfterSeconds: 0 }
   if (look === 'not_ours') return { ...event, status: 'ignored', error: null, lookAfterSeconds: 0 }
   const error = look instanceof Error ? look.constructor.name : look
