@@ -78,6 +78,9 @@ function readVolumeList(answer: JsonAnswer): VolumeAnswer {
   const task = readTask(answer)
   if (task.kind === 'failed') return task
   const rows = Array.isArray(task.result) ? task.result : []
+  const named = rows.flatMap((row) =>
+    isObject(row) && typeof row['keyword'] === 'string' ? [row['keyword'].toLowerCase()] : [],
+  )
   const volumes = rows.flatMap((row): ReportedVolume[] => {
     if (!isObject(row) || typeof row['keyword'] !== 'string' || !Array.isArray(row['monthly_searches']))
       return []
@@ -98,5 +101,6 @@ function readVolumeList(answer: JsonAnswer): VolumeAnswer {
       ]
     })
   })
-  return { kind: 'volumes', volumes }
+  const found = new Set(volumes.map(({ keyword }) => keyword))
+  return { kind: 'volumes', volumes, without: named.filter((keyword) => !found.has(keyword)) }
 }

@@ -194,7 +194,12 @@ export type ReportedVolume = {
 }
 
 export type VolumeAnswer =
-  | { readonly kind: 'volumes'; readonly volumes: readonly ReportedVolume[] }
+  | {
+      readonly kind: 'volumes'
+      readonly volumes: readonly ReportedVolume[]
+      /** Those that it knows to have no figure: asking again would bring none either. */
+      readonly without?: readonly string[]
+    }
   | SourceFailure
 
 export type VolumeSource = {

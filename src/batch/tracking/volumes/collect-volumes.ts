@@ -91,7 +91,7 @@ async function drainKeywords(app: BatchApp, run: RunInHand, drain: Drain): Promi
     const spelled = [...bySpelling].map(([spelling, keywords]): Spelled => ({ spelling, keywords }))
     for (let at = 0; at < spelled.length; at += reader.mostPerCall) {
       if (run.signal.aborted) return
-      const goesOn = await askFor(app, drain, spelled.slice(at, at + reader.mostPerCall), true)
+      const goesOn = await askFor(app, drain, spelled.slice(at, at + reader.mostPerCall), 'first')
       if (!goesOn) return
       asked += reader.mostPerCall
       run.report(1 - 1 / (1 + asked / 1000))
@@ -99,16 +99,18 @@ async function drainKeywords(app: BatchApp, run: RunInHand, drain: Drain): Promi
   }
 }
 
+/** A group that was not asked before, a part of one that was, or what is asked for the last time. */
+type Turn = 'first' | 'part' | 'last'
+
+// So few are asked one by one sooner than in halves.
+const fewAtOnce = 5
+
 /**
- * Asks for some keywords. A group that is refused as a whole is asked in halves, for one bad keyword can spoil all; those that
- * are missing from a good answer are asked once more alone. False: the source is not to be asked any more.
+ * Asks for some keywords. A group that is refused as a whole, or answered with nothing at all, is asked in halves, for one bad
+ * keyword can spoil all; those that a good answer does not speak of are asked once more alone. False: the source is not to be
+ * asked any more.
  */
-async function askFor(
-  app: BatchApp,
-  drain: Drain,
-  group: readonly Spelled[],
-  isFirst: boolean,
-): Promise<boolean> {
+async function askFor(app: BatchApp, drain: Drain, group: readonly Spelled[], turn: Turn): Promise<boolean> {
   const { source, reader, pacer, collected } = drain
   const { name } = source.settings
   const keywords = group.flatMap(({ keywords }) => keywords)
@@ -118,11 +120,14 @@ async function askFor(
   await pacer.turn()
   const answer = await reader.ask(group, app.clock())
   if (answer.kind === 'told') await answer.store(app)
-  const missing = answer.kind === 'told' ? group.filter(({ spelling }) => !answer.found.has(spelling)) : []
-  const isAgain = isFirst && group.length > 1
   const failure = answer.kind === 'failed' ? answer : undefined
+  const { found, without, unheard } = sortOut(group, answer)
+  const isAgain = turn !== 'last' && group.length > 1
+  const isSpoilt = failure
+    ? failure.reason === 'request_refused' && group.length > 1
+    : isAgain && group.length > fewAtOnce && unheard.length === group.length
   collected.calls += failure && !failure.paid ? 0 : 1
-  collected.asked += isFirst ? keywords.length : 0
+  collected.asked += turn === 'first' ? keywords.length : 0
 
   await drain.inRun(async (tx) => {
     const tally = { good: failure ? 0 : 1, failures: failure ? [failure] : [] }
@@ -133,33 +138,49 @@ async function askFor(
     const place = { source: name, month: reader.month, call, spentOn }
     const keysOf = (some: readonly Spelled[]) =>
       some.flatMap(({ keywords }) => keywords.map(({ key }) => key))
-    // A refusal or a hurry is not the keyword's fault, and costs it no try.
-    if (failure && failure.of !== 'answer') await forgetVolumeChecks(tx, name, reader.month, call)
+    // A hurry, or a neighbour that spoils the group, is not the keyword's fault, and costs it no try.
+    if (isSpoilt || (failure && failure.of !== 'answer'))
+      await forgetVolumeChecks(tx, name, reader.month, call)
     else if (failure)
       await noteVolumeChecks(tx, { ...place, keys: keysOf(group), status: 'failed', reason: failure.reason })
     else {
-      const done = group.filter((one) => !missing.includes(one))
-      await noteVolumeChecks(tx, { ...place, keys: keysOf(done), status: 'done', reason: null })
-      const status = isAgain ? 'failed' : 'no_data'
-      await noteVolumeChecks(tx, { ...place, keys: keysOf(missing), status, reason: 'missing' })
+      const noteAs = (
+        some: readonly Spelled[],
+        status: 'done' | 'no_data' | 'failed',
+        reason: string | null,
+      ) => noteVolumeChecks(tx, { ...place, keys: keysOf(some), status, reason })
+      await noteAs(found, 'done', null)
+      await noteAs(without, 'no_data', 'missing')
+      await noteAs(unheard, isAgain ? 'failed' : 'no_data', 'missing')
     }
   })
-  collected.found += group.length - missing.length - (failure ? group.length : 0)
-  if (!isAgain && !failure) collected.no_data += missing.length
+  collected.found += found.length
+  collected.no_data += without.length + (isAgain || failure ? 0 : unheard.length)
 
   if (failure && failure.of !== 'answer')
-    return failure.of === 'rate' ? askFor(app, drain, group, isFirst) : false
-  if (failure?.reason === 'request_refused' && group.length > 1) {
+    return failure.of === 'rate' ? askFor(app, drain, group, turn) : false
+  if (isSpoilt) {
     const half = Math.ceil(group.length / 2)
     return (
-      (await askFor(app, drain, group.slice(0, half), false)) &&
-      (await askFor(app, drain, group.slice(half), false))
+      (await askFor(app, drain, group.slice(0, half), 'part')) &&
+      (await askFor(app, drain, group.slice(half), 'part'))
     )
   }
   if (failure) collected.failed += keywords.length
-  if (!isAgain) return true
-  for (const one of missing) if (!(await askFor(app, drain, [one], false))) return false
+  if (failure || !isAgain) return true
+  for (const one of unheard) if (!(await askFor(app, drain, [one], 'last'))) return false
   return true
+}
+
+/** What an answer says of each. A failure says nothing of anybody. */
+function sortOut(group: readonly Spelled[], answer: Awaited<ReturnType<KeywordReader['ask']>>) {
+  if (answer.kind === 'failed') return { found: [], without: [], unheard: group }
+  const { found, without } = answer
+  return {
+    found: group.filter(({ spelling }) => found.has(spelling)),
+    without: group.filter(({ spelling }) => without.has(spelling)),
+    unheard: group.filter(({ spelling }) => !found.has(spelling) && !without.has(spelling)),
+  }
 }
 
 /** Notes the call before it is made, if the source is ready and the day's budget has room for it. */

@@ -30,6 +30,8 @@ type Told = {
   readonly kind: 'told'
   /** The spellings that it has something about. */
   readonly found: ReadonlySet<string>
+  /** Those that it knows nothing about, and says so. */
+  readonly without: ReadonlySet<string>
   store(app: BatchApp): Promise<void>
 }
 
@@ -52,6 +54,7 @@ function volumeReader(source: SourceName, volumes: VolumeSource, month: Day): Ke
       return {
         kind: 'told',
         found: new Set(answer.volumes.map(({ keyword }) => keyword)),
+        without: new Set(answer.without),
         store: (app) => storeVolumes(app, source, group, answer.volumes),
       }
     },
@@ -94,6 +97,7 @@ function trendReader(source: SourceName, trends: TrendSource, month: Day): Keywo
       return {
         kind: 'told',
         found: new Set(trend.values.length > 0 ? [spelling] : []),
+        without: new Set(),
         // That nothing is told any more is news, too, and takes the place of what was told before.
         async store(app) {
           const askedOn = dayOf(now, app.timeZone)

@@ -1,0 +1,48 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { collectVolumes } from '../../src/batch/tracking/volumes/collect-volumes.ts'
+import { dataforseoWire } from '../../src/sandbox/sources/dataforseo-wire.ts'
+import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
+import { openWorld, type World } from '../world.ts'
+
+let world: World
+let source: SourceSandbox
+beforeAll(async () => {
+  source = await openSourceSandbox({ wire: dataforseoWire })
+  world = await openWorld({
+    now: '2030-01-15T12:00:00Z',
+    environment: {
+      DATAFORSEO_LOGIN: 'login',
+      DATAFORSEO_PASSWORD: 'sandbox-key-0001',
+      DATAFORSEO_BASE_URL: source.url,
+    },
+  })
+})
+afterAll(async () => {
+  await world.close()
+  await source.close()
+})
+
+test('one keyword that empties the answer for a thousand is found in halves, and those without figures are not asked again', async () => {
+  const words = Array.from({ length: 998 }, (_, n) => `keyword ${n}`)
+  const keywords = [...words, 'bad 금지', 'rare 드묾']
+  for (let at = 0; at < keywords.length; at += 100) {
+    const body = { workspace_id: 'ws', keywords: keywords.slice(at, at + 100) }
+    expect((await world.post('/api/batch/keywords', body)).status).toBe(200)
+  }
+  const started = await world.post('/api/batch/trigger', { task: 'collect_volumes' })
+  await collectVolumes(world.app.batch, { runId: started.body.data.run_id })
+  const run = (await world.get(`/api/batch/runs/${started.body.data.run_id}`)).body.data
+  expect(run).toMatchObject({
+    status: 'succeeded',
+    metrics: { asked: 1000, found: 998, no_data: 2, failed: 0, lost: 0 },
+  })
+  expect(source.book.calls).toBeLessThan(30)
+  expect(
+    await world.query(
+      `select status, max(tries) as tries, count(*)::int as count from batch.volume_check group by 1 order by 1`,
+    ),
+  ).toEqual([
+    { status: 'done', tries: 2, count: 998 },
+    { status: 'no_data', tries: 2, count: 2 },
+  ])
+})
