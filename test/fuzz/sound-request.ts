@@ -264,6 +264,7 @@ const byName: Readonly<Record<string, (maker: Maker) => unknown>> = {
   site: () => 'example.com',
   engine: () => 'google',
   device: ({ random }) => random.pick(['mobile', 'desktop']),
+  location: ({ random }) => random.pick(['KR', 'US', 'jp']),
   depth: ({ random }) => random.between(1, 50),
   zone: () => 'Asia/Seoul',
   language: () => 'ko',
