@@ -77,15 +77,14 @@ function readSerp(answer: JsonAnswer, device: string): RankPage | SourceFailure 
 function readVolumeList(answer: JsonAnswer): VolumeAnswer {
   const task = readTask(answer)
   if (task.kind === 'failed') return task
-  const rows = Array.isArray(task.result) ? task.result : []
-  const named = rows.flatMap((row) =>
-    isObject(row) && typeof row['keyword'] === 'string' ? [row['keyword'].toLowerCase()] : [],
+  const rows = (Array.isArray(task.result) ? task.result : []).flatMap((row) =>
+    isObject(row) && typeof row['keyword'] === 'string'
+      ? [{ keyword: row['keyword'].toLowerCase(), months: row['monthly_searches'] }]
+      : [],
   )
-  const volumes = rows.flatMap((row): ReportedVolume[] => {
-    if (!isObject(row) || typeof row['keyword'] !== 'string' || !Array.isArray(row['monthly_searches']))
-      return []
-    const keyword = row['keyword'].toLowerCase()
-    return row['monthly_searches'].flatMap((month) => {
+  const volumes = rows.flatMap(({ keyword, months }): ReportedVolume[] => {
+    if (!Array.isArray(months)) return []
+    return months.flatMap((month) => {
       if (!isObject(month) || !Number.isInteger(month['search_volume'])) return []
       const day = `${month['year']}-${String(month['month']).padStart(2, '0')}-01`
       return [
@@ -102,5 +101,6 @@ function readVolumeList(answer: JsonAnswer): VolumeAnswer {
     })
   })
   const found = new Set(volumes.map(({ keyword }) => keyword))
-  return { kind: 'volumes', volumes, without: named.filter((keyword) => !found.has(keyword)) }
+  const without = rows.map(({ keyword }) => keyword).filter((keyword) => !found.has(keyword))
+  return { kind: 'volumes', volumes, without }
 }

@@ -31,15 +31,22 @@ type Dialect = {
 const pageSize = 10
 const deepest = 100
 
+// Opened where the first place is looked at: that takes tens of milliseconds, which no command needs at its start.
+let regions: Intl.DisplayNames | undefined
+
 /** Google's results are those of a country, by the two letters that ISO 3166 has for it. */
-const regions = new Intl.DisplayNames(['en'], { type: 'region', fallback: 'none' })
-const isCountry = (location: string) =>
-  /^[a-z]{2}$/i.test(location) &&
-  location.toUpperCase() !== 'ZZ' &&
-  regions.of(location.toUpperCase()) !== undefined
-const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ']
+function isCountry(location: string): boolean {
+  const letters = location.toUpperCase()
+  if (!/^[a-z]{2}$/i.test(location) || letters === 'ZZ') return false
+  regions ??= new Intl.DisplayNames(['en'], { type: 'region', fallback: 'none' })
+  return regions.of(letters) !== undefined
+}
+
 const countries: KnownPlaces = {
-  known: letters.flatMap((first) => letters.map((second) => first + second)).filter(isCountry),
+  get known() {
+    const letters = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ']
+    return letters.flatMap((first) => letters.map((second) => first + second)).filter(isCountry)
+  },
   has: isCountry,
 }
 

@@ -2,8 +2,9 @@ import { troubleOf } from './database-errors.ts'
 
 /**
  * Lets entries share statements: those of one turn of the event loop go together, and while so many run, those that come
- * gather for the next one, so that a wave of them costs a few round trips and commits and not one each. `run` answers for each entry, in their order. Should it fail, each is run
- * alone, so that a broken one costs its neighbours nothing; unless the database itself is in trouble, which all are told.
+ * gather for the next one, so that a wave of them costs a few round trips and commits and not one each. `run` answers for each
+ * entry, in their order. Should it fail, each is run alone, so that a broken one costs its neighbours nothing; unless the
+ * database itself is in trouble, which all are told.
  */
 export function shareStatements<Entry, Answer>(
   { together, atOnce }: { together: number; atOnce: number },

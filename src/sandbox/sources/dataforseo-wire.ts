@@ -71,23 +71,20 @@ function serp(task: Task, { web, day, strikes }: SourceContext): SourceReply {
 function volumes(task: Task, { web, day }: SourceContext): SourceReply {
   const keywords = Array.isArray(task['keywords']) ? task['keywords'].map(String) : []
   const [year, month] = day().split('-').map(Number) as [number, number]
+  const monthsOf = (keyword: string) =>
+    Array.from({ length: 12 }, (_, back) => {
+      const index = year * 12 + month - 2 - back
+      const at = { year: Math.floor(index / 12), month: (index % 12) + 1 }
+      const name = `${at.year}-${String(at.month).padStart(2, '0')}`
+      return { ...at, search_volume: Math.round(web.volume(keyword, 'mobile', name) / 10) * 10 }
+    })
   // One that is not allowed there empties the whole answer, and one that nobody searches has a row without months.
   const isSpoilt = keywords.some((keyword) => keyword.endsWith('금지'))
   const result = keywords
     .filter((keyword) => !isSpoilt && !keyword.endsWith('없음'))
     .map((keyword) => ({
       keyword: keyword.toLowerCase(),
-      monthly_searches: keyword.endsWith('드묾')
-        ? null
-        : Array.from({ length: 12 }, (_, back) => {
-            const index = year * 12 + month - 2 - back
-            const at = { year: Math.floor(index / 12), month: (index % 12) + 1 }
-            const name = `${at.year}-${String(at.month).padStart(2, '0')}`
-            return {
-              ...at,
-              search_volume: Math.round(web.volume(keyword.toLowerCase(), 'mobile', name) / 10) * 10,
-            }
-          }),
+      monthly_searches: keyword.endsWith('드묾') ? null : monthsOf(keyword.toLowerCase()),
     }))
   const done = { id: 'made-up', status_code: 20000, cost: 0.05, result_count: result.length, result }
   return {
