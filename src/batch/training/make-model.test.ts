@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { historyOf, type SmallRank } from '../../../test/batch/small-history.ts'
 import { featureNames } from '../dataset/features.ts'
-import type { History } from '../dataset/history.ts'
+import { dayOrdinal, type History } from '../dataset/history.ts'
 import { createRandom, type Random } from '../learning/random.ts'
 import { type MakeRequest, makeModel } from './make-model.ts'
 
@@ -12,10 +12,14 @@ const request: MakeRequest = {
   onReject: 'keep',
 }
 
+async function made(history: History, active?: MakeRequest['active']) {
+  const model = await makeModel(history, { ...request, active })
+  if (model.kind !== 'made') throw new Error(model.kind)
+  return model
+}
+
 async function manifestOf(history: History) {
-  const made = await makeModel(history, request)
-  if (made.kind !== 'made') throw new Error(made.kind)
-  return made.manifest
+  return (await made(history)).manifest
 }
 
 const days = 32
@@ -37,6 +41,9 @@ function worldOf(seed: number, step: (place: number, home: number, random: Rando
   )
 }
 
+const goesHome = (place: number, home: number, random: Random) =>
+  place * Math.exp(shake(random) + 0.3 * Math.log(home / place))
+
 const shake = (random: Random) => 0.3 * (random.float() - 0.5)
 
 describe('half of the keywords are never found, and telling which is no merit', () => {
@@ -51,9 +58,7 @@ describe('half of the keywords are never found, and telling which is no merit', 
   })
 
   test('ranks that return to where they belong are', async () => {
-    const { gate, metrics } = await manifestOf(
-      worldOf(1, (place, home, random) => place * Math.exp(shake(random) + 0.3 * Math.log(home / place))),
-    )
+    const { gate, metrics } = await manifestOf(worldOf(1, goesHome))
     expect(gate.decision).toBe('promote')
     expect(metrics.baseline_naive.rule).toBe('distance_from_mean')
     expect(metrics.holdout.auc_rise_fall).toBeGreaterThan(0.6)
@@ -66,5 +71,38 @@ describe('half of the keywords are never found, and telling which is no merit', 
     // That a keyword is never found says most; of the others it is their place, from which they return.
     expect(worth.slice(0, 2).map(({ feature }) => feature)).toEqual(['not_found_share_28', 'place'])
     expect(worth[1]!.loss_increase).toBeGreaterThan(0.01)
+  })
+})
+
+describe('the active model is met only on days that it did not learn from', () => {
+  const ofRange = (from: number, to: number) => {
+    const all = worldOf(1, goesHome)
+    const series = Array.from({ length: keywords }, (_, at) =>
+      Array.from({ length: to - from }, (_, n): SmallRank => {
+        const row = all.starts[at]! + from + n
+        return [all.days[row]!, all.places[row]!, 0, 10_000]
+      }),
+    )
+    return historyOf(series)
+  }
+  const rivalOf = async (history: History) => {
+    const { manifest, judged } = await made(history)
+    return { id: 'mdl_1', judged, holdoutFrom: manifest.data.holdout_from }
+  }
+
+  test('older days were added since: its own hold-out is what both are compared on', async () => {
+    const active = await rivalOf(ofRange(6, days))
+    const { gate, metrics, data } = (await made(ofRange(0, days), active)).manifest
+    expect(gate).toMatchObject({ compared_with: 'mdl_1', not_comparable: null })
+    const daysLeftOut = dayOrdinal(active.holdoutFrom) - dayOrdinal(data.holdout_from)
+    expect(daysLeftOut).toBeGreaterThan(0)
+    expect(metrics.active_same_holdout!.examples).toBe(metrics.holdout.examples - daysLeftOut * keywords)
+  })
+
+  test('nothing is left of its hold-out: it cannot be compared with', async () => {
+    const active = await rivalOf(ofRange(0, days))
+    const { gate, metrics } = (await made(ofRange(0, 20), active)).manifest
+    expect(gate).toMatchObject({ compared_with: 'mdl_1', not_comparable: 'no_common_days' })
+    expect(metrics.active_same_holdout).toBeNull()
   })
 })

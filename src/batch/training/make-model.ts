@@ -1,7 +1,7 @@
 import { release } from '../../platform/release.ts'
-import { countRows, type Examples, holdOut, sliceExamples } from '../dataset/examples.ts'
+import { countRows, type Examples, holdOut, rowsFrom, sliceExamples } from '../dataset/examples.ts'
 import { daysKept, examplesOf, featureNames, horizonOfHistory } from '../dataset/features.ts'
-import { calendarOf, dayName, type History, spanOf } from '../dataset/history.ts'
+import { calendarOf, dayName, dayOrdinal, type History, spanOf } from '../dataset/history.ts'
 import { leastPlaces, leastShare, medianDaysFor } from '../dataset/label.ts'
 import { importances } from '../learning/importance.ts'
 import {
@@ -34,11 +34,14 @@ import { classSharesOf, type LadderPlan, type RungName } from './ladder-plan.ts'
 export type MakeRequest = {
   seed: number
   snapshot: { sha256: string; ranksSha256: string; volumesSha256: string }
-  /** The active model as it was judged, to be met on the same hold-out, or why it cannot be; absent if there is none. */
-  active: { id: string; judged: Uint8Array } | { id: string; notComparable: string } | undefined
+  /** The active model as it was judged, to be met on the same days, or why it cannot be; absent if there is none. */
+  active: ActiveRival | { id: string; notComparable: string } | undefined
   /** What comes of a candidate that does not pass: it is kept as rejected, or class shares take its place. */
   onReject: 'keep' | 'class_shares'
 }
+
+/** `holdoutFrom`: the first day that it did not learn from. */
+type ActiveRival = { id: string; judged: Uint8Array; holdoutFrom: string }
 
 export type MadeModel =
   | { kind: 'insufficient_labels' }
@@ -99,7 +102,7 @@ export async function makeModel(
     },
     baseline_naive: naiveFigures(rivals, climb.holdout),
     active_same_holdout:
-      active && 'metrics' in active ? judgedFigures(active.metrics, active, climb.holdout) : null,
+      active && 'metrics' in active ? judgedFigures(active.metrics, active, active.holdout) : null,
     rungs: climb.rungs.map(({ name, validationLoss, holdout }) => ({
       name,
       validation_log_loss: validationLoss ?? null,
@@ -131,7 +134,7 @@ export async function makeModel(
       class_shares: sharesOf(examples, classes.length)[0]!,
       naive: { rule: rivals.all.best, shares: sharesOf(examples, classes.length, rivals.all.best) },
     },
-    gate: gateOf(verdict, fallsBack, request.active),
+    gate: gateOf(verdict, fallsBack, request.active?.id, active),
     calibration: {
       method: name === 'prior' ? 'none' : 'temperature',
       temperature: model.temperature,
@@ -169,18 +172,25 @@ function lossOnRanked({ probabilities }: Said, holdout: Examples): number {
   return logLossAmong('ranked', probabilities, holdout, classes.length)
 }
 
-type Met = (Said & { metrics: Metrics; difference: PairedDifference }) | { notComparable: string }
+type Met =
+  | (Said & { holdout: Examples; metrics: Metrics; difference: PairedDifference })
+  | { notComparable: string }
 
-/** How the active model does on the candidate's hold-out. It has not seen these days either: it was judged earlier. */
-function meet({ chosen, holdout }: Climbed, { active, seed }: MakeRequest): Met | undefined {
+/**
+ * How the active model does on those days of the candidate's hold-out that it has not learnt from either. That is all of
+ * them unless older days were added since, or later ones taken away.
+ */
+function meet({ chosen, holdout: all }: Climbed, { active, seed }: MakeRequest): Met | undefined {
   if (!active) return undefined
   if ('notComparable' in active) return active
+  const holdout = rowsFrom(all, dayOrdinal(active.holdoutFrom))
   const { columns, labels, groups } = holdout
+  if (labels.length === 0) return { notComparable: 'no_common_days' }
+  const ours = chosen.probabilities.subarray((all.labels.length - labels.length) * classes.length)
   const theirs = predict(decodeModel(active.judged), columns)
-  const losses = [chosen.probabilities, theirs].map((probabilities) =>
-    rowLosses(probabilities, labels, classes.length),
-  )
+  const losses = [ours, theirs].map((probabilities) => rowLosses(probabilities, labels, classes.length))
   return {
+    holdout,
     metrics: measure(theirs, labels, classes.length),
     probabilities: theirs,
     difference: pairedBootstrap(losses[0]!, losses[1]!, groups, seed),
@@ -234,14 +244,15 @@ function dataOf(
 function gateOf(
   { decision, checks, notApplied }: Verdict,
   fallsBack: boolean,
-  active: MakeRequest['active'],
+  activeId: string | undefined,
+  met: Met | undefined,
 ): Manifest['gate'] {
   return {
     decision: fallsBack ? 'fall_back' : decision,
     checks: checks.map((check) => ({ ...check })),
     not_applied: notApplied,
-    compared_with: active?.id ?? null,
-    not_comparable: active && 'notComparable' in active ? active.notComparable : null,
+    compared_with: activeId ?? null,
+    not_comparable: met && 'notComparable' in met ? met.notComparable : null,
   }
 }
 

@@ -115,7 +115,8 @@ async function rivalOf(
   const sameFeatures = manifest.features.join() === featureNames.join()
   if (!sameFeatures) return { id, notComparable: 'other_features' }
   const judged = await findJudged(app.db, id)
-  return judged && isWhole(judged) ? { id, judged: judged.bytes } : { id, notComparable: 'corrupt' }
+  if (!judged || !isWhole(judged)) return { id, notComparable: 'corrupt' }
+  return { id, judged: judged.bytes, holdoutFrom: manifest.data.holdout_from }
 }
 
 function isWhole({ bytes, sha256 }: { bytes: Buffer; sha256: string }): boolean {
