@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { MeanAsk, Source } from '../../src/batch/sources/port.ts'
 import { claimsOf, openSearchConsole, readAccount } from '../../src/batch/sources/search-console.ts'
+import { addDays, dayOf } from '../../src/platform/time.ts'
 import { searchConsoleWire } from '../../src/sandbox/sources/search-console-wire.ts'
 import {
   type Fault,
@@ -50,7 +51,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const day = (back: number) => new Date(Date.now() - back * 86_400_000).toISOString().slice(0, 10)
+// As Google counts its days.
+const day = (back: number) => addDays(dayOf(new Date(), 'America/Los_Angeles'), -back)
 const ask: MeanAsk = {
   keyword: '나이키 운동화',
   engine: 'google_search_console',
@@ -113,7 +115,7 @@ describe('the adapter', () => {
     expect(await read({ day: day(0) })).toMatchObject({
       kind: 'failed',
       reason: 'not_final_yet',
-      of: 'answer',
+      of: 'early',
     })
   })
 
@@ -190,6 +192,23 @@ describe('a tracker', () => {
       configured: true,
       spent_today: 0,
     })
+  })
+
+  test('a day that is not final when it is asked for is asked again until it is, and as often as that takes', async () => {
+    const own = 'search_console'
+    // Before that of the day three days ago has passed in California.
+    const window = { from: '01:00', to: '02:00', zone: 'Asia/Seoul' }
+    expect((await put({ window, keywords: ['two'] })).status).toBe(200)
+    await world.advanceTo('2030-01-20T12:00:00Z')
+    const { ranks } = (await world.get('/api/batch/ranks/two?workspace_id=ws&from=2030-01-15&to=2030-01-17'))
+      .body.data
+    expect(ranks.map(({ day, status }: Record<string, string>) => [day, status])).toEqual([
+      ['2030-01-15', 'ranked'],
+      ['2030-01-16', 'ranked'],
+      ['2030-01-17', 'ranked'],
+    ])
+    const [state] = await world.query('select state, recent_failed from batch.source where name = $1', [own])
+    expect(state).toMatchObject({ state: 'ready', recent_failed: 0 })
   })
 
   test('a mean that its place is not the rounding of is rejected', async () => {

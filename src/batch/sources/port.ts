@@ -57,9 +57,9 @@ export type SourceFailure = {
   readonly reason: string
   /**
    * `answer`: this one went wrong, and is tried again later. `rate`: we were too quick. `quota`: nothing more today.
-   * `credentials`: nothing more until somebody mends the key.
+   * `credentials`: nothing more until somebody mends the key. `early`: what was asked for is not there yet, and comes.
    */
-  readonly of: 'answer' | 'rate' | 'quota' | 'credentials'
+  readonly of: 'answer' | 'rate' | 'quota' | 'credentials' | 'early'
   /** Whether the call may have cost something. */
   readonly paid: boolean
 }
@@ -174,7 +174,7 @@ export type KnownPlaces = { readonly known: readonly string[]; has(location: str
 /** The engine whose places are means, as Google Search Console tells them. */
 export const searchConsoleEngine = 'google_search_console'
 
-// Google calls its figures final after two to three days.
+// Google calls its figures final after two to three days, by its own calendar.
 const daysUntilFinal = 3
 
 /** The day that a check tells about: its own, but for figures that are final only later. */

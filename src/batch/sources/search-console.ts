@@ -91,7 +91,7 @@ export function openSearchConsole(settings: SourceSettings): Source {
         // The account was not added to this property, which says nothing about others.
         if (typeof final !== 'boolean')
           return final.reason === notShared ? { kind: 'untold', reason: notShared } : final
-        if (!final) return failed('not_final_yet')
+        if (!final) return failed('not_final_yet', 'early')
         const rows = await query(ask, {
           dimensions: ['query'],
           dimensionFilterGroups: [{ filters: filtersOf(ask) }],

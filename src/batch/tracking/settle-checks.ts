@@ -40,13 +40,17 @@ function tallyOf(batch: readonly Made[]): Tally {
   return { good: batch.length - failures.length, failures }
 }
 
-/** A refusal or a hurry is not the keyword's fault, and costs it no try. */
+const earlyWaitMs = 60 * 60_000
+
+/** A refusal, a hurry or a day that is not told yet is not the keyword's fault, and costs it no try. */
 function endOf({ check, outcome }: Made, now: Date): CheckEnd {
   const { workspaceId, trackerId, day, keywordId, tries, dueAt } = check
   const place = { workspaceId, trackerId, day, keywordId }
   if (outcome.kind === 'ordered') return { ...place, status: 'ordered', tries, dueAt, reason: outcome.reason }
   if (outcome.kind !== 'failed') return { ...place, status: 'done', tries, dueAt, reason: null }
   const { reason } = outcome
+  if (outcome.of === 'early')
+    return { ...place, status: 'due', tries: tries - 1, dueAt: new Date(now.getTime() + earlyWaitMs), reason }
   if (outcome.of !== 'answer') return { ...place, status: 'due', tries: tries - 1, dueAt, reason }
   if (tries >= mostTries) return { ...place, status: 'failed', tries, dueAt, reason }
   return { ...place, status: 'due', tries, dueAt: new Date(now.getTime() + waitMsAfter(tries)), reason }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { addDays, dayOf } from '../../platform/time.ts'
 import type { SourceContext, SourceReply, SourceRequest, SourceWire } from './source-sandbox.ts'
 
 type Body = Record<string, unknown>
@@ -61,14 +62,16 @@ function refusalOf({ headers }: SourceRequest, site: string): SourceReply | unde
   return undefined
 }
 
-const daysUntilFinal = 2
+// Two days after a day has ended where Google counts its days.
+const daysUntilFinal = 3
+const zone = 'America/Los_Angeles'
 
-function figures(site: string, body: Body, { web, day, strikes }: SourceContext): SourceReply {
+function figures(site: string, body: Body, { web, now, strikes }: SourceContext): SourceReply {
   const date = String(body['startDate'])
   const [dimension] = Array.isArray(body['dimensions']) ? body['dimensions'] : []
   if (!/^\d{4}-\d\d-\d\d$/.test(date) || date !== body['endDate'] || !['date', 'query'].includes(dimension))
     return error(400, 'INVALID_ARGUMENT', 'invalidParameter')
-  const isFinal = Date.parse(date) <= Date.parse(day()) - daysUntilFinal * 86_400_000
+  const isFinal = date <= addDays(dayOf(now(), zone), -daysUntilFinal)
   const told = (rows: unknown[]): SourceReply => ({
     status: 200,
     isGood: true,
