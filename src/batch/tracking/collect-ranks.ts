@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { newId } from '../../platform/id.ts'
 import { addDays, dayOf } from '../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
@@ -6,7 +7,7 @@ import { mergeObservations } from '../ranks/record-ranks.ts'
 import { fenceOfRun, type RunInHand, workRun } from '../runs/work-run.ts'
 import { closeChecks, freeLostChecks, insertPlan, moveToNewSource, noteSeenByRun } from './check-rows.ts'
 import { claimDue } from './claim-checks.ts'
-import { type Collected, type Drain, type InRun, workThrough } from './drain.ts'
+import { type Collected, type Drain, type InRun, type SharedDrain, workThrough } from './drain.ts'
 import { makeCheck } from './make-check.ts'
 import { collectOrders } from './orders/collect-orders.ts'
 import { dropOrders } from './orders/order-rows.ts'
@@ -48,19 +49,54 @@ async function collect(app: BatchApp, run: RunInHand): Promise<Collected> {
   collected.planned = await planDueDays(app, inRun)
   // What was ordered in time may have come since: it is collected first, and closed at the end.
   collected.closed = await closeDays(app, inRun, { isOrderedToo: false })
-  const shared = { by, timeZone: app.timeZone, inRun, collected }
-  const drains = [...app.sources.values()].flatMap((source) =>
-    source.ranks ? [drainSource(app, run, { ...shared, source, ranks: source.ranks })] : [],
-  )
-  // Whatever goes wrong at one source, the others' answers are stored before the run ends.
-  const ended = await Promise.allSettled(drains)
-  const broken = ended.find((one) => one.status === 'rejected')
-  if (broken) throw broken.reason
+  await drainSources(app, run, { by, timeZone: app.timeZone, inRun, collected })
   run.signal.throwIfAborted()
   collected.closed += await closeDays(app, inRun, { isOrderedToo: true })
   await inRun((tx) => dropOrders(tx, now))
   await inRun((tx) => forgetOldSpending(tx, dayOf(now, app.timeZone)))
   return collected
+}
+
+// A window may be as short as a minute, and whoever asks for a check by hand waits for it.
+const lookAgainMs = 5_000
+
+/**
+ * Makes the checks of all sources that are due. While one is still at work the days that open are planned and the others
+ * begin again, so that nobody's window passes behind a slow source.
+ */
+async function drainSources(app: BatchApp, run: RunInHand, shared: SharedDrain): Promise<void> {
+  const { inRun, collected } = shared
+  const atWork = new Map<string, Promise<void>>()
+  const troubles: unknown[] = []
+  const noteTrouble = (trouble: unknown) => void troubles.push(trouble)
+  const isStopping = () => troubles.length > 0 || run.signal.aborted
+  do {
+    for (const source of app.sources.values()) {
+      const { ranks } = source
+      if (!ranks || atWork.has(ranks.name) || isStopping()) continue
+      const drained = drainSource(app, run, { ...shared, source, ranks }).catch(noteTrouble)
+      atWork.set(
+        ranks.name,
+        drained.finally(() => atWork.delete(ranks.name)),
+      )
+    }
+    await allWithin([...atWork.values()], lookAgainMs)
+    if (atWork.size > 0 && !isStopping())
+      await planDueDays(app, inRun).then((planned) => {
+        collected.planned += planned
+      }, noteTrouble)
+    // Whatever goes wrong at one source, the others' answers are stored before the run ends.
+    if (isStopping()) await Promise.all(atWork.values())
+  } while (atWork.size > 0)
+  if (troubles.length > 0) throw troubles[0]
+}
+
+/** Waits for all of them, but no longer than this. */
+async function allWithin(working: readonly Promise<void>[], ms: number): Promise<void> {
+  const passing = new AbortController()
+  const passed = sleep(ms, undefined, { signal: passing.signal }).catch(() => {})
+  await Promise.race([Promise.all(working), passed])
+  passing.abort()
 }
 
 // Of days that may still be planned or ordered the checks say what was done; twice that long is enough.

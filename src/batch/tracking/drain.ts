@@ -20,15 +20,19 @@ export type Collected = {
 
 export type InRun = <T>(work: (tx: BatchTx) => Promise<T>) => Promise<T>
 
-/** The work of one run at one source. */
-export type Drain<Ranks extends RankSource = RankSource> = {
-  readonly source: Source
-  readonly ranks: Ranks
+/** The work of one run, wherever it is done. */
+export type SharedDrain = {
   readonly by: string
   /** In which budgets have their days. */
   readonly timeZone: string
   readonly inRun: InRun
   readonly collected: Collected
+}
+
+/** The work of one run at one source. */
+export type Drain<Ranks extends RankSource = RankSource> = SharedDrain & {
+  readonly source: Source
+  readonly ranks: Ranks
 }
 
 /** A check, and what came of it. */
