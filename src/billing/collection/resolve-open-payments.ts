@@ -1,6 +1,12 @@
 import type { BillingApp } from '../app.ts'
 import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
-import { lookupAgainAfterMs, nextCheck, verdictOfNotFound, verdictOfResend } from '../payments/doubt.ts'
+import {
+  endsLongSilence,
+  lookupAgainAfterMs,
+  nextCheck,
+  verdictOfNotFound,
+  verdictOfResend,
+} from '../payments/doubt.ts'
 import { findNextAction } from '../payments/next-action-rows.ts'
 import {
   type Attempt,
@@ -273,10 +279,7 @@ async function wait(
   await app.db.transaction().execute((tx) => markUnknown(tx, attempt.paymentId, waits))
 }
 
-// About a minute of fruitless sends.
-const longSilence = 6
-
 /** A charge that went unanswered for long is answered: others like it need not wait for their turn. */
 async function noteAnswer(app: BillingApp, attempt: Attempt): Promise<void> {
-  if (attempt.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent', attempt.provider)
+  if (endsLongSilence(attempt.lookupCount)) await wakeUnsettled(app.db, 'sent', attempt.provider)
 }

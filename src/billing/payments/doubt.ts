@@ -15,6 +15,18 @@ export type NoneVerdict =
 
 const hourMs = 3_600_000
 const enoughLookups = 3
+// About a minute of fruitless sends.
+const longSilence = 6
+
+/** Whether a first send comes so late that the provider is asked before it what it knows. */
+export function comesLate(dueAt: Date, now: Date): boolean {
+  return now.getTime() - dueAt.getTime() > hourMs
+}
+
+/** Whether an answer after so many looks ends a silence: others like it need not wait for their turn then. */
+export function endsLongSilence(lookupCount: number): boolean {
+  return lookupCount >= longSilence
+}
 
 /** What follows when the provider says that it knows nothing of our reference. */
 export function verdictOfNotFound(doubt: Doubt, now: Date, keyWindowMs: number): NoneVerdict {

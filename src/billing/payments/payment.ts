@@ -9,7 +9,7 @@ import type {
   ProviderPayment,
 } from '../providers/port.ts'
 import { declineCodes } from '../providers/port.ts'
-import type { ResendDeclines } from './doubt.ts'
+import { comesLate, type ResendDeclines } from './doubt.ts'
 
 /** An attempt to take an invoice's amount, with all that is needed to ask the provider. */
 export type Attempt = {
@@ -108,11 +108,9 @@ export const freshAttempt = {
   replaced: false,
 } as const satisfies Partial<Attempt>
 
-const lateMs = 3_600_000
-
 /** Whether the provider is asked what it knows before the first send: it comes late, or may not be the first at all. */
 export function needsLookupFirst(attempt: Pick<Attempt, 'dueAt' | 'maybeSentBefore'>, now: Date): boolean {
-  return attempt.maybeSentBefore || now.getTime() - attempt.dueAt.getTime() > lateMs
+  return attempt.maybeSentBefore || comesLate(attempt.dueAt, now)
 }
 
 export function isDecline(code: string | null): code is DeclineCode {

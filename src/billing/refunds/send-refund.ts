@@ -6,6 +6,8 @@ import type { Money } from '../money.ts'
 import { clearContradictions, raiseContradiction } from '../payments/contradiction.ts'
 import { markDisputed } from '../payments/dispute-rows.ts'
 import {
+  comesLate,
+  endsLongSilence,
   lookupAgainAfterMs,
   nextCheck,
   type ResendDeclines,
@@ -85,14 +87,12 @@ type Found =
   /** `on`: the provider's record of the payment, in which it is not. */
   | { kind: 'never_arrived'; on: ProviderPayment }
 
-const lateMs = 3_600_000
-
 /**
  * A first send; where no clear answer comes it looks once. One that comes late, or that a database since lost may have
  * sent, is looked up first.
  */
 async function sendFirst(app: BillingApp, refund: LeasedRefund, now: Date): Promise<Found> {
-  if (refund.maybeSentBefore || now.getTime() - refund.askedAt.getTime() > lateMs) {
+  if (refund.maybeSentBefore || comesLate(refund.askedAt, now)) {
     const known = await look(app, refund)
     if (known.kind === 'unknown') return { kind: 'not_sent' }
     if (known.kind !== 'none') return known
@@ -130,12 +130,9 @@ async function pursue(app: BillingApp, refund: LeasedRefund, now: Date): Promise
   if (isUnproven(again)) return weighDecline(app, refund, again, now)
   // An earlier send may still arrive, so that this one did not leave proves nothing.
   if (again.kind === 'not_sent' || again.kind === 'unknown') return { kind: 'unknown', answered: true }
-  if (refund.lookupCount >= longSilence) await wakeUnsettled(app.db, 'sent', refund.provider)
+  if (endsLongSilence(refund.lookupCount)) await wakeUnsettled(app.db, 'sent', refund.provider)
   return again
 }
-
-// About a minute of fruitless sends; once one is answered, others need not wait for their turn.
-const longSilence = 6
 
 type Unproven = { kind: 'declined' } | { kind: 'disputed' }
 

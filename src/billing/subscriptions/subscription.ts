@@ -101,7 +101,7 @@ export type FailureVerdict =
   | { kind: 'past_due'; firstFailedAt: Date; step: DunningStep }
   | { kind: 'ends'; cancelCode: string; invoice: 'void' | 'uncollectible' }
 
-export type Failure = {
+export type FailedAttempt = {
   readonly status: SubscriptionStatus
   /** Whether it was the charge that begins it. Whoever canceled meanwhile, or was restored as such, never began. */
   readonly begins: boolean
@@ -117,7 +117,11 @@ export type Failure = {
 }
 
 /** Where a failed attempt leaves its subscription and invoice. */
-export function afterFailure(failure: Failure, now: Date, dunningDays: readonly number[]): FailureVerdict {
+export function afterFailure(
+  failure: FailedAttempt,
+  now: Date,
+  dunningDays: readonly number[],
+): FailureVerdict {
   const { status, code } = failure
   if (failure.begins) return { kind: 'ends', cancelCode: firstChargeCode(code), invoice: 'void' }
 
