@@ -33,6 +33,7 @@ import { openMetrics } from './platform/metrics.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
 import { readSecretKey } from './sandbox/secret-key.ts'
+import { signsMessages } from './settings/provider-settings.ts'
 
 /** A process of the service: everything it holds open, and both areas built on it. */
 export type App = Foundation & {
@@ -299,7 +300,6 @@ function webhookSecretsOf(config: Config): BillingTerms['webhookSecrets'] {
     if (config.mode === 'sandbox') writeSecret(config.dataDir, 'webhook-secret', webhookSecrets[0]!)
     return given
   }
-  // Toss signs nothing, so there is nothing to verify.
-  if (name === 'toss') return given
+  if (!signsMessages(name)) return given
   return { ...given, [name]: [keepWebhookSecret(config)] }
 }

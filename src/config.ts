@@ -13,6 +13,7 @@ import {
   providerKeysIn,
   providerNames,
   readProviders,
+  signsMessages,
 } from './settings/provider-settings.ts'
 import { readSeller, type SellerSettings } from './settings/seller-settings.ts'
 import { readSources } from './settings/source-settings.ts'
@@ -200,9 +201,8 @@ function unsafe(config: Config): string[] {
   return problems
 }
 
-/** Toss signs nothing: its messages come to the hints route. */
 function lacksWebhookSecrets({ provider }: Config): boolean {
-  return provider.name !== 'toss' && provider.webhookSecrets.length === 0
+  return signsMessages(provider.name) && provider.webhookSecrets.length === 0
 }
 
 /** Database URLs that would send customers' data over a network in the clear. */

@@ -24,7 +24,7 @@ export async function checkProviders(app: BillingApp): Promise<CheckedProvider[]
   for (const provider of listNeeded(app, live)) {
     const lines = [...(await provider.check(app.clock()))]
     if (isKnown(app, provider) && !lines.some(({ subject }) => subject === 'webhook_secret'))
-      lines.push(secretLine(app, provider.name))
+      lines.push(secretLine(app, provider))
     const ok = lines.every((line) => line.ok)
     checked.push({
       provider: provider.name,
@@ -50,13 +50,13 @@ function isKnown({ providers }: BillingApp, provider: Provider): boolean {
 const shortestSecret = 24
 
 /** What can be said of the secrets without a notification; the first that arrives says the rest. */
-function secretLine({ terms }: BillingApp, name: string): ProviderCheck {
+function secretLine({ terms }: BillingApp, { name, guards }: Provider): ProviderCheck {
   const secrets = terms.webhookSecrets[name] ?? []
   const subject = 'webhook_secret'
-  if (name === 'toss') {
+  if (guards.signsNothing) {
     const message = terms.hintSecret
-      ? 'HINT_SECRET is set; register the hints route with it in the console of Toss, which signs nothing.'
-      : 'HINT_SECRET is not set, so the hints route is off and no message of Toss is taken; lookups and reconcile find out instead.'
+      ? `HINT_SECRET is set; register the hints route with it in the console of ${name}, which signs nothing.`
+      : `HINT_SECRET is not set, so the hints route is off and no message of ${name} is taken; lookups and reconcile find out instead.`
     return { subject, ok: true, message }
   }
   if (secrets.length === 0)

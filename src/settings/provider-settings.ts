@@ -18,6 +18,11 @@ export type ProviderName = (typeof providerNames)[number]
 
 export const providerNames = ['sandbox', 'stripe', 'toss', 'portone'] as const
 
+/** Whether a provider signs its messages. Those of one that does not come to the hints route, and need no webhook secret. */
+export function signsMessages(name: ProviderName): boolean {
+  return name !== 'toss'
+}
+
 /** The names under which each provider's settings stand in the environment. Those of the sandbox are the general ones. */
 const ownNames: Readonly<Record<ProviderName, Partial<Record<Setting, string>>>> = {
   sandbox: {},

@@ -56,6 +56,8 @@ export type ProviderGuards = {
   readonly anyCustomer?: true
   /** Only reading a billing key back tells whose it is, so that it is read before it is charged for the first time. */
   readonly tellsOwner?: true
+  /** Its messages carry no signature: they come to the hints route and are only a reason to look. */
+  readonly signsNothing?: true
 }
 
 export type ChargeRequest = {

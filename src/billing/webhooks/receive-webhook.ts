@@ -79,7 +79,7 @@ export async function receiveHint(app: BillingApp, body: Buffer): Promise<void> 
 
 /** The one whose messages carry no signature. Without it, hints are taken for the provider of new payment methods. */
 function unsigning({ providers }: BillingApp): Provider {
-  return providers.all.find(({ name }) => name === 'toss') ?? providers.forNew
+  return providers.all.find(({ guards }) => guards.signsNothing) ?? providers.forNew
 }
 
 /** `parsed`: the same, if somebody had to read it before. */

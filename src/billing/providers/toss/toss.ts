@@ -108,6 +108,7 @@ export function tossProvider(options: TossProviderOptions): Provider {
       keyWindowMs: 15 * 86_400_000,
       namesRefunds: true,
       currencies: new Set(['KRW']),
+      signsNothing: true,
     },
 
     async charge(request) {
