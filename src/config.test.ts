@@ -12,6 +12,8 @@ const live = {
   DATABASE_URL: 'postgres://db.example/rankledger?sslmode=verify-full',
   PAYMENT_PROVIDER: 'portone',
   PROVIDER_SECRET_KEY: 'a-secret',
+  PORTONE_STORE_ID: 'store-1',
+  PORTONE_CHANNEL_KEY: 'channel-1',
   VAULT_KEYS: `1:${key(1)}`,
   WEBHOOK_SECRETS: `whsec_${'a'.repeat(24)}`,
 }
@@ -146,6 +148,30 @@ test("a provider's own key satisfies what the general name is required for", () 
   expect(problemsOf(others)).toHaveLength(2)
   // Toss signs nothing, so it needs no secret to verify by.
   expect(problemsOf({ ...others, PAYMENT_PROVIDER: 'toss', TOSS_SECRET_KEY: 'live_sk_abc' })).toEqual([])
+})
+
+test('PortOne for new cards needs its store and its channel, each named with all that is missing', () => {
+  const missing = (given: Record<string, string>) =>
+    problemsOf({ PAYMENT_PROVIDER: 'portone', ...given }).map((problem) => problem.split(' ')[0])
+  expect(missing({})).toEqual(['PROVIDER_SECRET_KEY', 'PORTONE_STORE_ID', 'PORTONE_CHANNEL_KEY'])
+  for (const key of ['PROVIDER_SECRET_KEY', 'PORTONE_API_SECRET']) {
+    expect(missing({ [key]: 'a-secret' })).toEqual(['PORTONE_STORE_ID', 'PORTONE_CHANNEL_KEY'])
+    expect(missing({ [key]: 'a-secret', PORTONE_STORE_ID: 'store-1' })).toEqual(['PORTONE_CHANNEL_KEY'])
+    expect(missing({ [key]: 'a-secret', PORTONE_CHANNEL_KEY: 'channel-1' })).toEqual(['PORTONE_STORE_ID'])
+  }
+  expect(missing({ PORT: '99999', PORTONE_API_SECRET: 'a-secret', PORTONE_STORE_ID: ' ' })).toEqual([
+    'PORTONE_STORE_ID',
+    'PORTONE_CHANNEL_KEY',
+    'PORT',
+  ])
+})
+
+test('PortOne for old cards needs its store, which every call names, and no channel', () => {
+  const old = { PAYMENT_PROVIDER: 'stripe', STRIPE_SECRET_KEY: 'sk_test_a', PORTONE_API_SECRET: 'a-secret' }
+  expect(problemsOf(old)).toEqual([expect.stringMatching(/^PORTONE_STORE_ID is required/)])
+  expect(problemsOf({ ...old, PORTONE_STORE_ID: 'store-1' })).toEqual([])
+  const { PORTONE_API_SECRET: _, ...without } = old
+  expect(problemsOf(without)).toEqual([])
 })
 
 test('every variable that is wrong in live mode is named at once', () => {

@@ -175,11 +175,18 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
       meaning: 'PortOne’s webhook secrets, newest first.',
     },
     { name: 'PORTONE_BASE_URL', fallback: '(PortOne’s own)', meaning: 'Where PortOne is reached.' },
-    { name: 'PORTONE_STORE_ID', fallback: '(none)', meaning: 'The store at PortOne.' },
+    {
+      name: 'PORTONE_STORE_ID',
+      fallback: '(none)',
+      meaning: 'The store at PortOne.',
+      required: 'with PortOne, also for the cards it stored before',
+    },
     {
       name: 'PORTONE_CHANNEL_KEY',
       fallback: '(none)',
-      meaning: 'The channel at PortOne through which cards are charged.',
+      meaning:
+        'The channel at PortOne through which cards are collected and charged; without it a stored card is charged through the one it was collected by.',
+      required: 'with `PAYMENT_PROVIDER=portone`',
     },
   ],
   Billing: [

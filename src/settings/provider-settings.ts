@@ -9,7 +9,7 @@ export type ProviderSettings = {
   readonly baseUrl: string | undefined
   /** Newest first. Of the sandbox, empty: made and kept in the data dir. */
   readonly webhookSecrets: readonly string[]
-  /** PortOne's. */
+  /** PortOne's: every call names the store; new cards are collected through the channel. */
   readonly storeId: string | undefined
   readonly channelKey: string | undefined
 }
@@ -88,7 +88,24 @@ export function readProviders(
     problems.push(
       `PROVIDER_SECRET_KEY is required with PAYMENT_PROVIDER=${name}; ${ownNames[name].secretKey} does as well.`,
     )
-  return { named, others: settings.filter((one) => one !== named && one.secretKey !== undefined) }
+  const others = settings.filter((one) => one !== named && one.secretKey !== undefined)
+  problems.push(...lackingOfPortone(named, others))
+  return { named, others }
+}
+
+/** Without its store no call of PortOne finds anything; a card that is kept is charged through the channel it came by. */
+function lackingOfPortone(named: ProviderSettings, others: readonly ProviderSettings[]): string[] {
+  const portone = [named, ...others].find(({ name }) => name === 'portone')
+  if (!portone) return []
+  const { storeId, channelKey } = ownNames.portone
+  const isNamed = portone === named
+  const withWhat = isNamed ? 'PAYMENT_PROVIDER=portone' : ownNames.portone.secretKey
+  const lacking: string[] = []
+  if (portone.storeId === undefined)
+    lacking.push(`${storeId} is required with ${withWhat}: each call there names the store.`)
+  if (isNamed && portone.channelKey === undefined)
+    lacking.push(`${channelKey} is required with ${withWhat}: new cards are collected through that channel.`)
+  return lacking
 }
 
 const keyForms: Readonly<Record<ProviderName, { form: RegExp; sentence: string } | undefined>> = {

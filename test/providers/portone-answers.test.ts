@@ -76,6 +76,16 @@ describe('a charge', () => {
     expect(read).toMatchObject({ method: 'GET', path: `/payments/${request.key}?storeId=store-1` })
   })
 
+  test('without a channel leaves that to PortOne, which knows by which one the card came', async () => {
+    const old = portoneProvider({ apiSecret: 's', storeId: 'store-1', baseUrl: script.url, timeoutMs: 5000 })
+    script.will(taken, record(paid))
+    expect(await old.charge(request)).toMatchObject({ kind: 'done' })
+    expect(Object.keys(JSON.parse(script.sent[0]?.body ?? ''))).not.toContain('channelKey')
+    // New cards go elsewhere, so nothing of this provider is collected.
+    const asked = { setupId: 'setup_1', accountId: 'acct_1', customerKey: null, email: null }
+    expect(await old.setUp(asked)).toEqual({ kind: 'refused' })
+  })
+
   test.each([
     ['paid', taken, record(paid), { kind: 'done' }],
     [

@@ -37,7 +37,7 @@ const adapters: Readonly<Record<string, Adapter>> = {
       ...(baseUrl && { baseUrl }),
       apiSecret: secretKey!,
       storeId: storeId!,
-      channelKey: channelKey!,
+      ...(channelKey && { channelKey }),
       webhookSecrets,
       timeoutMs,
     }),

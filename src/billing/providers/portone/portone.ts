@@ -33,7 +33,8 @@ import {
 export type PortoneProviderOptions = {
   readonly apiSecret: string
   readonly storeId: string
-  readonly channelKey: string
+  /** New cards are collected through it. Absent: each card is charged through the channel that it was collected by. */
+  readonly channelKey?: string
   /** An origin; the real one unless given. */
   readonly baseUrl?: string
   readonly timeoutMs: number
@@ -150,6 +151,7 @@ export function portoneProvider(options: PortoneProviderOptions): Provider {
     },
 
     async setUp({ setupId }) {
+      if (channelKey === undefined) return { kind: 'refused' }
       const client = { store_id: storeId, channel_key: channelKey, issue_id: setupId }
       return { kind: 'done', customerKey: null, client }
     },
