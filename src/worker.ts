@@ -82,7 +82,7 @@ async function startBillingTurns(app: App, stopping: AbortSignal): Promise<void>
   const start = (turn: DueTurn) => {
     const signal = AbortSignal.any([stopping, pausing.signal])
     const ran = runTurn((use) => ({ ...app.billingFor[use], stopping: signal }), turn)
-      .catch((error: unknown) => app.log.warn('sweep.failed', { sweep: `billing-${turn}`, error }))
+      .catch((error: unknown) => noteFailedRound(app, `billing-${turn}`, error))
       .finally(() => running.delete(turn))
     running.set(turn, ran)
   }
@@ -97,7 +97,7 @@ async function startBillingTurns(app: App, stopping: AbortSignal): Promise<void>
         for (const turn of await listDueTurns(app.billing)) if (!running.has(turn)) start(turn)
       }
     } catch (error) {
-      app.log.warn('sweep.failed', { sweep: 'billing-due', error })
+      noteFailedRound(app, 'billing-due', error)
     }
     await sleep(lookEveryMs, undefined, { signal: stopping }).catch(() => {})
   }
@@ -163,10 +163,7 @@ function startSweeps(app: App, sweeps: readonly Sweep[]): Worker {
       try {
         await run()
       } catch (error) {
-        app.metrics.sweepRoundsFailed.inc({ sweep: name })
-        const trouble = troubleOf(error)
-        if (trouble) app.health.note(trouble)
-        app.log.warn('sweep.failed', { sweep: name, error })
+        noteFailedRound(app, name, error)
       }
       await sleep(everyMs, undefined, { signal: stopping.signal }).catch(() => {})
     }
@@ -177,4 +174,12 @@ function startSweeps(app: App, sweeps: readonly Sweep[]): Worker {
       await Promise.all(loops)
     },
   }
+}
+
+/** A round that failed as a whole, whoever's it was: counted, logged, and a lesson about the database. */
+function noteFailedRound(app: App, sweep: string, error: unknown): void {
+  app.metrics.sweepRoundsFailed.inc({ sweep })
+  const trouble = troubleOf(error)
+  if (trouble) app.health.note(trouble)
+  app.log.warn('sweep.failed', { sweep, error })
 }

@@ -18,7 +18,7 @@ export function openBillingMetrics(registry: Registry) {
     }),
     sweepFailures: new Gauge({
       name: 'rankledger_sweep_failures',
-      help: 'Rows that a sweep cannot work on, by sweep; alert above 0',
+      help: 'Rows that a sweep cannot work on, by sweep, while it works on the others; alert above 0',
       labelNames: ['sweep'] as const,
       registers,
     }),

@@ -59,7 +59,7 @@ export function openMetrics() {
     }),
     sweepRoundsFailed: new Counter({
       name: 'rankledger_sweep_rounds_failed_total',
-      help: 'Rounds of a sweep that failed; the next round tries again',
+      help: 'Rounds of a sweep that failed as a whole; the next round tries again',
       labelNames: ['sweep'] as const,
       registers,
     }),

@@ -80,6 +80,45 @@ test('a charge without an answer is counted, with its age', async () => {
   expect(await sampled('rankledger_payments_unknown_age_seconds')).toBeGreaterThan(7_000)
 })
 
+test.each([
+  [
+    'a turn of billing that fails on all of its rows',
+    'billing-renewals',
+    `update billing.subscription set next_billing_at = now() - interval '1 minute';
+     create function fail_for_want_of_a_right() returns trigger language plpgsql as
+       $$ begin raise exception 'no right' using errcode = '42501'; end $$;
+     create trigger fails before update on billing.subscription execute function fail_for_want_of_a_right()`,
+  ],
+  [
+    'the look for what is due in billing',
+    'billing-due',
+    'alter table billing.payment_method_to_delete rename to elsewhere',
+  ],
+  ['a sweep of batch', 'batch-due', 'alter table batch.tracker rename to elsewhere'],
+])('%s is counted round by round, and no row is held to be at fault', async (_what, sweep, fault) => {
+  const working = await openWorld({ worker: true })
+  try {
+    const body = {
+      account_id: 'acct_1',
+      plan_id: 'pro-monthly',
+      payment_method: { billing_key: 'bk_test_ok' },
+    }
+    expect((await working.post('/api/billing/subscribe', body)).status).toBe(201)
+    await working.query(fault)
+    const rounds = async () => {
+      const { text } = await working.get('/metrics', { token: null })
+      expect(text).not.toContain('rankledger_sweep_failures{')
+      const line = text
+        .split('\n')
+        .find((one) => one.startsWith(`rankledger_sweep_rounds_failed_total{sweep="${sweep}"}`))
+      return Number(line?.split(' ').at(-1) ?? 0)
+    }
+    await expect.poll(rounds, { timeout: 20_000, interval: 500 }).toBeGreaterThan(1)
+  } finally {
+    await working.close()
+  }
+})
+
 describe('METRICS_PORT', () => {
   test('answers health and metrics for a process that has no other door', async () => {
     const readiness = openReadiness()
