@@ -28,7 +28,7 @@ import { writeSecret } from './platform/data-dir.ts'
 import { type DatabaseHealth, openDatabaseHealth } from './platform/database/database-health.ts'
 import { openDb, openPool } from './platform/database/db.ts'
 import { openReplica, type Replica } from './platform/database/replica.ts'
-import { isLoopback } from './platform/loopback.ts'
+import { isUrlOfLoopback } from './platform/loopback.ts'
 import { openMetrics } from './platform/metrics.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
@@ -175,7 +175,7 @@ function viewOf<Tables>({ pool }: Replica) {
 
 function simulatorOf({ mode, provider: { name, baseUrl } }: Config): string | undefined {
   if (mode !== 'sandbox' || baseUrl === undefined) return undefined
-  const isNear = isLoopback(new URL(baseUrl).hostname.replace(/^\[|\]$/g, ''))
+  const isNear = isUrlOfLoopback(baseUrl)
   return name === 'sandbox' || isNear ? baseUrl : undefined
 }
 

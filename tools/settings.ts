@@ -178,7 +178,8 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     {
       name: 'PORTONE_STORE_ID',
       fallback: '(none)',
-      meaning: 'The store at PortOne.',
+      meaning:
+        'The store at PortOne. In sandbox mode a simulator on this machine needs none, and no channel.',
       required: 'with PortOne, also for the cards it stored before',
     },
     {

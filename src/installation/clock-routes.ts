@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { openFetchJson } from '../platform/fetch-json.ts'
 import { envelope, success } from '../platform/http/answers.ts'
 import type { Http } from '../platform/http/http.ts'
-import { isLoopback } from '../platform/loopback.ts'
+import { isUrlOfLoopback } from '../platform/loopback.ts'
 import { Refusal, refusalsOf } from '../platform/refusal.ts'
 import { addDuration, parseDuration, parseInstant, renderInstant } from '../platform/time.ts'
 import { claimMove, isMoving } from './clock-move-rows.ts'
@@ -100,11 +100,11 @@ export function clockRoutes(http: Http, app: App): void {
 function openProviderClock({ config, sandboxKey }: App) {
   const clocks = config.providers.flatMap(({ name, baseUrl, secretKey = sandboxKey }) => {
     if (baseUrl === undefined || secretKey === undefined) return []
-    return name === 'sandbox' || isNear(baseUrl) ? [openClockAt(baseUrl, secretKey)] : []
+    return name === 'sandbox' || isUrlOfLoopback(baseUrl) ? [openClockAt(baseUrl, secretKey)] : []
   })
   // Simulators of sources keep no secrets: any key opens their clock.
   for (const { baseUrl } of config.sources)
-    if (baseUrl !== undefined && isNear(baseUrl)) clocks.push(openClockAt(baseUrl, 'sandbox'))
+    if (baseUrl !== undefined && isUrlOfLoopback(baseUrl)) clocks.push(openClockAt(baseUrl, 'sandbox'))
   if (clocks.length === 0) return undefined
   return {
     turn: async (instant: Date) => void (await Promise.all(clocks.map((clock) => clock.turn(instant)))),
@@ -130,11 +130,7 @@ function openClockAt(baseUrl: string, key: string) {
 
 function isMovable({ config }: App): boolean {
   const { name, baseUrl } = config.provider
-  return name === 'sandbox' || (baseUrl !== undefined && isNear(baseUrl))
-}
-
-function isNear(url: string): boolean {
-  return isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, ''))
+  return name === 'sandbox' || (baseUrl !== undefined && isUrlOfLoopback(baseUrl))
 }
 
 function targetOf(app: App, body: { advance_by?: string; advance_to?: string }): Date {

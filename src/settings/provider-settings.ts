@@ -1,3 +1,4 @@
+import { isUrlOfLoopback } from '../platform/loopback.ts'
 import { type Environment, isOrigin, type Reader } from './environment.ts'
 import { sourceKeyNames } from './source-settings.ts'
 
@@ -72,13 +73,15 @@ export function readProviders(
     const ownSecrets = own.webhookSecrets ? secrets(own.webhookSecrets) : []
     const ownUrl = own.baseUrl && origin(own.baseUrl)
     const isNamed = one === name
+    const baseUrl = ownUrl ?? (isNamed ? general.baseUrl : undefined)
+    const made = !isLive && baseUrl && isUrlOfLoopback(baseUrl) ? simulated : undefined
     return {
       name: one,
       secretKey: key ?? (isNamed ? general.secretKey : undefined),
       webhookSecrets: ownSecrets.length === 0 && isNamed ? general.webhookSecrets : ownSecrets,
-      baseUrl: ownUrl ?? (isNamed ? general.baseUrl : undefined),
-      storeId: own.storeId && read.text(own.storeId),
-      channelKey: own.channelKey && read.text(own.channelKey),
+      baseUrl,
+      storeId: own.storeId && (read.text(own.storeId) ?? made?.storeId),
+      channelKey: own.channelKey && (read.text(own.channelKey) ?? made?.channelKey),
     }
   })
   const named = settings.find((one) => one.name === name)!
@@ -92,6 +95,9 @@ export function readProviders(
   problems.push(...lackingOfPortone(named, others))
   return { named, others }
 }
+
+// A simulator on this machine takes any, so that whoever only tries one needs neither.
+const simulated = { storeId: 'store-simulated', channelKey: 'channel-key-simulated' }
 
 /** Without its store no call of PortOne finds anything; a card that is kept is charged through the channel it came by. */
 function lackingOfPortone(named: ProviderSettings, others: readonly ProviderSettings[]): string[] {

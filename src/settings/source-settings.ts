@@ -1,6 +1,6 @@
 import { type SourceName, type SourceSettings, sourceNames } from '../batch/sources/port.ts'
 import { readAccount } from '../batch/sources/search-console.ts'
-import { isLoopback } from '../platform/loopback.ts'
+import { isUrlOfLoopback } from '../platform/loopback.ts'
 import { isOrigin, type Reader } from './environment.ts'
 
 /** The variables that open each source, by the names its adapter gives them. All of them are needed. */
@@ -107,7 +107,7 @@ function baseUrlOf(read: Reader, name: SourceName, isLive: boolean): string | un
 
 function limitsOf(read: Reader, name: SourceName, baseUrl: string | undefined) {
   const prefix = name.toUpperCase()
-  const isNear = baseUrl !== undefined && isLoopback(new URL(baseUrl).hostname.replace(/^\[|\]$/g, ''))
+  const isNear = baseUrl !== undefined && isUrlOfLoopback(baseUrl)
   return {
     ratePerSecond: rateOf(read, `${prefix}_RATE`, isNear ? nearRate : (usualRate[name] ?? 2)),
     budgetPerDay: read.integer(`${prefix}_BUDGET_PER_DAY`, isNear ? nearBudget : usualBudget, 0, mostCalls),
