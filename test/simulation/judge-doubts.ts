@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Facts } from './facts.ts'
+import { type Facts, mayHaveWorked } from './facts.ts'
 import { groupBy } from './lists.ts'
 
 export function doubtsEnd({ payments, refunds, methods, subscriptions, book }: Facts): string[] {
@@ -57,16 +57,19 @@ const ownEnds = new Set(['never_arrived', 'provider_unavailable', 'withdrawn'])
  * An attempt fails for what the provider said to its first send, or said again as its first answer, or has on record; or
  * for the same "no" to re-sends, three times over an hour. Our own credentials are nobody's "no".
  */
-export function refusalsProveSomething({ payments, methods, accounts, asked, told, book }: Facts): string[] {
+export function refusalsProveSomething(facts: Facts): string[] {
+  const { payments, methods, accounts, asked, told, book } = facts
   if (!told) return []
   const issued = new Set(methods.filter((one) => one.issued).map(({ id }) => id))
   const erased = new Set(accounts.filter(({ erased_at }) => erased_at).map(({ id }) => id))
   return payments
     .filter(({ status, code }) => status === 'failed' && !ownEnds.has(code!))
-    .filter(({ id, code, payment_method_id, account_id }) => {
+    .filter(({ id, code, payment_method_id, account_id, subscription_id }) => {
       // A key for one use that cannot be exchanged, or a card that is gone, needs no provider's word on the charge.
-      if (!asked.some(({ key }) => key === id))
-        return code !== 'billing_key_invalid' || (issued.has(payment_method_id) && !erased.has(account_id))
+      if (!asked.some(({ key }) => key === id)) {
+        const isGone = erased.has(account_id) || hasLostItsCard(facts, subscription_id)
+        return code !== 'billing_key_invalid' || (issued.has(payment_method_id) && !isGone)
+      }
       if (book.some(({ reference, status }) => reference === id && status === 'declined')) return false
       // Whoever was awaited and did not come: the provider has ended it, and nobody can confirm it any more.
       if (code === 'authentication_required')
@@ -76,6 +79,16 @@ export function refusalsProveSomething({ payments, methods, accounts, asked, tol
       return same.length < 3 || same.at(-1)!.at - same[0]!.at < hour
     })
     .map(({ id, code }) => `${id} failed as ${code}`)
+}
+
+/** A restore forgot the card that took the place of another, whose key is used no more. */
+function hasLostItsCard({ forgotten }: Facts, subscriptionId: string): boolean {
+  return forgotten.some(
+    (one) =>
+      one.path === '/api/billing/payment-method' &&
+      (one.body as { subscription_id?: string }).subscription_id === subscriptionId &&
+      mayHaveWorked(one),
+  )
 }
 
 /** What we have given up waits for no customer; a request that arrived after that is another matter. */
