@@ -11,7 +11,7 @@ import {
   refundFaults,
 } from './model-provider.ts'
 import { runSeed } from './run-seed.ts'
-import type { Counts } from './simulated-world.ts'
+import { type Counts, hintForgeries } from './simulated-world.ts'
 import { openStage } from './stage.ts'
 import { stepKinds } from './workload.ts'
 
@@ -57,6 +57,16 @@ const kindsOf = () => [
   'key rotation',
   'unmatched retried',
   'unmatched settled',
+  'offer failed',
+  ...(profileOf().hints
+    ? [
+        'hint',
+        'hint doubled',
+        'hint lost for ever',
+        'hint while one is acted on',
+        ...hintForgeries.map((forgery) => `hint forged: ${forgery}`),
+      ]
+    : []),
 ]
 
 /** What happens around the service, and how often it was drawn. */

@@ -17,6 +17,8 @@ import {
   otherAmountsWait,
   refusalsProveSomething,
 } from './judge-doubts.ts'
+import { givenUpAfterTheLastRetry, retriesAreMade } from './judge-dunning.ts'
+import { hintsAreHeeded } from './judge-hints.ts'
 import { heldWasMissed, overtakenIsNotSent } from './judge-missed.ts'
 import {
   disputesAreFollowed,
@@ -79,6 +81,7 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'one trial per account for ever': oneTrial,
   'one live subscription per account': oneLive,
   'an acknowledged notification takes effect once': notificationsOnce,
+  'an acknowledged hint is looked up': hintsAreHeeded,
   'each fact is told once': eventsOnce,
   'a repeat gets the first answer to the byte': repeatsAgree,
   'what is sealed opens with the keys of every process': sealedOpens,
@@ -91,6 +94,8 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'a dispute is followed to its end, and a lost one is booked': disputesAreFollowed,
   'invoice numbers have no gap': numbersHaveNoGap,
   'retries keep their days': retriesKeepTheirDays,
+  'every retry day is kept': retriesAreMade,
+  'what is given up had its last retry': givenUpAfterTheLastRetry,
   'the limiter is exact': limiterIsExact,
   'no secret is seen': secretsStayInside,
   'nothing due stays undone': nothingDue,

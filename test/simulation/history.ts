@@ -27,8 +27,17 @@ export type DeliveryEntry = {
   readonly reference: string
   readonly type: string
   readonly forged: boolean
+  /** It came unsigned, by the path of hints. */
+  readonly hint?: {
+    readonly forgery: HintForgery | null
+    /** How many calls had reached the provider when it was answered. */
+    heardAfter: number | null
+  }
   answer: { status: number; text: string } | null
 }
+
+/** A wrong secret in the path, a payment that nobody has, or another payment than the one something happened to. */
+export type HintForgery = 'wrong secret' | 'nobody' | 'another payment'
 
 /** The database went back to an earlier copy: what happened in between is forgotten, but for what was kept elsewhere. */
 export type RestoreEntry = {

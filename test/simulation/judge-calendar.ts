@@ -114,7 +114,7 @@ function trialEndOf(
 }
 
 /** Declined so that no later try can pass. The customer may offer the same card anew, as another payment method. */
-function isFinal(code: string | null): boolean {
+export function isFinal(code: string | null): boolean {
   return ['lost_or_stolen', 'expired_card', 'billing_key_invalid'].includes(code ?? '')
 }
 

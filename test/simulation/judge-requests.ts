@@ -1,5 +1,5 @@
 import { dataOf, errorCodeOf, type Facts, lastStepOf, mayHaveWorked, type Subscription } from './facts.ts'
-import type { RequestEntry } from './history.ts'
+import type { DeliveryEntry, RequestEntry } from './history.ts'
 import { groupBy } from './lists.ts'
 import { last4Of as last4OfModel } from './model-provider.ts'
 
@@ -261,6 +261,12 @@ function saysDatabaseAway({ status, text }: { status: number; text: string }): b
   return status === 503 || (status === 500 && isOutcomeUnknown(text))
 }
 
+/** A hint bears no signature that could be wrong; only the secret of its path can be. */
+function rightStatusOf({ forged, hint }: DeliveryEntry): number {
+  if (hint) return hint.forgery === 'wrong secret' ? 404 : 200
+  return forged ? 401 : 200
+}
+
 export function answersAreKnown({ allRequests, deliveries, outages }: Facts): string[] {
   const away = outages ? ['provider_unavailable', 'service_unavailable'] : ['provider_unavailable']
   const strange = allRequests.filter((entry) => {
@@ -276,7 +282,7 @@ export function answersAreKnown({ allRequests, deliveries, outages }: Facts): st
   return [
     ...strange.map(({ step, path, answer }) => `#${step} ${path}: ${answer!.status} ${answer!.text}`),
     ...deliveries
-      .filter(({ answer, forged }) => answer && answer.status !== (forged ? 401 : 200))
+      .filter((entry) => entry.answer && entry.answer.status !== rightStatusOf(entry))
       .filter(({ answer }) => !(outages && saysDatabaseAway(answer!)))
       .map(({ step, answer }) => `#${step} webhook: ${answer!.status} ${answer!.text}`),
   ]

@@ -35,7 +35,8 @@ export function oneLive({ subscriptions }: Facts): string[] {
 
 export function notificationsOnce({ deliveries, webhooks, payments }: Facts): string[] {
   const found: string[] = []
-  for (const [eventId, tries] of groupBy(deliveries, (entry) => entry.eventId)) {
+  const signed = deliveries.filter(({ hint }) => !hint)
+  for (const [eventId, tries] of groupBy(signed, (entry) => entry.eventId)) {
     const taken = tries.filter(({ answer, forged }) => answer?.status === 200 && !forged)
     const stored = webhooks.find(({ event_id }) => event_id === eventId)
     if (tries.some(({ forged, answer }) => forged && answer !== null && answer.status !== 401))

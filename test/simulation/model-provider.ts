@@ -105,6 +105,8 @@ export type Notice = {
   readonly body: string
   /** Nobody else tells us, so the provider goes on until it is taken. */
   readonly vital: boolean
+  /** Told by a hint, which carries neither signature nor id. */
+  readonly unsigned: boolean
   taken: boolean
 }
 
@@ -150,6 +152,8 @@ type Profile = {
   readonly expectsRemainder: boolean
   /** Tells of charges; without it, answers and lookups alone do. */
   readonly notifies: boolean
+  /** What it tells comes unsigned, by the path of hints. */
+  readonly hints?: true
   readonly disputes: boolean
   /** Once money went back its record shows no disputes, but for what the bank took. */
   readonly hidesDisputes?: true
@@ -188,6 +192,7 @@ const profiles: Readonly<Record<string, Profile>> = {
     ...bodyBlind,
     keyWindowMs: 15 * 24 * hourMs,
     notifies: false,
+    hints: true,
     disputes: false,
     asks: false,
   },
@@ -254,9 +259,11 @@ export function openModelProvider(setting: {
 
   function notify(type: string, charge: BookCharge, vital: boolean): void {
     if (!profile.notifies && !vital && !type.startsWith('refund.')) return
-    const body = JSON.stringify({ type, data: { reference: charge.reference } })
-    const eventId = `notice-${notices.length}-${charge.reference}`
-    notices.push({ eventId, type, reference: charge.reference, body, vital, taken: false })
+    const { reference } = charge
+    const unsigned = profile.hints === true
+    const body = JSON.stringify({ type, data: { reference } })
+    const eventId = `notice-${notices.length}-${reference}`
+    notices.push({ eventId, type, reference, body, vital, unsigned, taken: false })
   }
 
   /** No packet travels for longer than its key is kept, so one that would act a second time never arrives. */
@@ -538,8 +545,13 @@ export function openModelProvider(setting: {
     listChanges: null,
     verifyWebhook: verifyStandardWebhook,
     readWebhook(body) {
-      const { type, data } = body as { type: string; data: { reference: string } }
-      return { type, reference: data.reference, live: false }
+      const said = body as {
+        type?: string
+        eventType?: string
+        data: { reference?: string; orderId?: string }
+      }
+      const reference = said.data.reference ?? said.data.orderId ?? null
+      return { type: said.type ?? said.eventType!, reference, live: false }
     },
   }
 
@@ -675,11 +687,16 @@ function cardOf(billingKey: string): Card {
   return { brand: 'model', last4: last4Of(billingKey), expires: '12/2039' }
 }
 
+/** The provider's own name for a payment. */
+export function providerIdOf(reference: string): string {
+  return `prov_${reference}`
+}
+
 function paymentOf(charge: BookCharge): ProviderPayment {
   const { currency } = charge.amount
   return {
     reference: charge.reference,
-    providerId: `prov_${charge.reference}`,
+    providerId: providerIdOf(charge.reference),
     status: charge.status,
     declineCode: charge.status === 'declined' ? charge.code : null,
     rawCode: null,

@@ -6,6 +6,8 @@ export type PlantedBug = {
   readonly file: string
   readonly from: string
   readonly to: string
+  /** Whose part the model must play for it to show; without it, the sandbox's. */
+  readonly provider?: string
   /** The test that finds it, where no simulated run can. */
   readonly story?: string
 }
@@ -1135,7 +1137,6 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'src/billing/subscriptions/subscription.ts',
     from: 'if (!failure.ownMethod && failure.dunning !== null && failure.dueBefore !== null)',
     to: 'if (!failure.ownMethod && failure.dunning === null && failure.dueBefore !== null)',
-    story: 'test/billing/unsent-and-another-card.test.ts',
   },
   {
     name: 'a retry that made way for a card is forgotten when another card takes its place',
@@ -1149,7 +1150,7 @@ export const plantedBugs: readonly PlantedBug[] = [
     file: 'src/billing/webhooks/inbox-rows.ts',
     from: " and w.status = 'waiting' and w.tries = e.tries`",
     to: " and w.status = 'waiting' and w.tries is not null`",
-    story: 'test/billing/webhooks.test.ts',
+    provider: 'toss',
   },
   {
     name: 'a key for one use is exchanged again for what is owed',

@@ -8,8 +8,20 @@ import type { VaultKey } from '../../src/platform/vault/vault.ts'
 import { admitVaultKeys } from '../../src/platform/vault/vault-keys.ts'
 import { signStandardWebhook } from '../sign-webhook.ts'
 import { type DeathPlace, Died, type Part, type Process, type Ran } from './boundaries.ts'
-import { type History, openHistory, type RequestEntry } from './history.ts'
-import { type FaultRates, type ModelProvider, type Notice, openModelProvider } from './model-provider.ts'
+import {
+  type DeliveryEntry,
+  type HintForgery,
+  type History,
+  openHistory,
+  type RequestEntry,
+} from './history.ts'
+import {
+  type FaultRates,
+  type ModelProvider,
+  type Notice,
+  openModelProvider,
+  providerIdOf,
+} from './model-provider.ts'
 import { type Random, seededRandom } from './random.ts'
 import type { Connections, Service, Stage } from './stage.ts'
 
@@ -60,6 +72,8 @@ export type SimulatedWorld = {
   /** Something else that a process does, by a name for the history. */
   working(what: string, work: Deed['work']): Deed
   delivering(notice: Notice, forged?: boolean): Deed
+  /** An unsigned message about a payment that the provider names so; a notice of it is taken with it. */
+  hinting(about: Hinted): Deed
   /** Without a service, chance says which process does it. */
   do(deed: Deed, service?: Service): Promise<void>
   sweep(): Promise<void>
@@ -84,6 +98,13 @@ export type SimulatedWorld = {
 }
 
 export type Copy = { readonly step: number; readonly at: number }
+
+/** Of a hint: what it names, whether the provider sent it, and what happens there just before it is sent. */
+export type Hinted = {
+  readonly reference: string
+  readonly forgery?: HintForgery
+  readonly happens?: () => void
+}
 
 /** Something a process does, and how its outcome enters the history. */
 export type Deed = {
@@ -295,7 +316,55 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     if (ran.kind === 'failed' && !ran.exploded && !(ran.error instanceof Died)) unexplained.push(ran.error)
   }
 
-  const delivering = (notice: Notice, forged = false): Deed => ({
+  const delivering = (notice: Notice, forged = false): Deed =>
+    notice.unsigned
+      ? hinting({ reference: notice.reference, ...(forged && { forgery: random.pick(hintForgeries) }) })
+      : deliveringSigned(notice, forged)
+
+  const hinting = ({ reference, forgery, happens }: Hinted): Deed => {
+    const named = forgery === 'another payment' ? random.pick(model.book).reference : reference
+    // What has happened by the time it is sent is told with it; what happens later has a message of its own.
+    let told: readonly Notice[] = []
+    return {
+      begin() {
+        const hint = { forgery: forgery ?? null, heardAfter: null as number | null }
+        const entry = history.add<DeliveryEntry>({
+          kind: 'delivery',
+          step: world.step,
+          eventId: `hint-${named}`,
+          reference: named,
+          type: 'hint',
+          forged: forgery !== undefined,
+          hint,
+          answer: null,
+        })
+        count(forgery ? `hint forged: ${forgery}` : 'hint')
+        return (ran) => {
+          if (ran.kind !== 'done') return
+          const { heardAfter, ...answer } = ran.value as { heardAfter: number; status: number; text: string }
+          entry.answer = answer
+          hint.heardAfter = heardAfter
+          if (forgery === undefined && answer.status === 200) for (const notice of told) notice.taken = true
+        }
+      },
+      async work({ http }) {
+        happens?.()
+        told = model.notices.filter((notice) => notice.reference === reference)
+        const secret = forgery === 'wrong secret' ? `${stage.hintSecret.slice(0, -1)}x` : stage.hintSecret
+        const orderId = forgery === 'nobody' ? 'of-nobody' : named
+        const data = { orderId, paymentKey: providerIdOf(orderId) }
+        const answer = await http.inject({
+          method: 'POST',
+          url: `/api/billing/hints/${secret}`,
+          headers: { 'content-type': 'application/json' },
+          payload: { eventType: 'PAYMENT_STATUS_CHANGED', data },
+        })
+        return { status: answer.statusCode, text: answer.body, heardAfter: model.calls.length }
+      },
+    }
+  }
+
+  const deliveringSigned = (notice: Notice, forged: boolean): Deed => ({
     begin() {
       const { eventId, reference, type } = notice
       const entry = history.add({
@@ -390,6 +459,7 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
     sweeping,
     working,
     delivering,
+    hinting,
     do: (deed, service = anyService()) => perform(deed, service),
     async ask(ask, service = anyService()) {
       const deed = asking(ask) as Deed & { entry?: RequestEntry }
@@ -433,6 +503,8 @@ export async function openSimulatedWorld(stage: Stage, seed: number): Promise<Si
   }
   return world
 }
+
+export const hintForgeries: readonly HintForgery[] = ['wrong secret', 'nobody', 'another payment']
 
 const anotherSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
 

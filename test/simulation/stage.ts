@@ -33,6 +33,7 @@ import {
   openBoundaries,
   type Process,
 } from './boundaries.ts'
+import { profileOf } from './model-provider.ts'
 
 /** One process of the service with its two faces: HTTP, and the app that sweeps and jobs run on. */
 export type Service = {
@@ -50,6 +51,8 @@ export type Stage = {
   /** May do everything. */
   readonly token: string
   readonly webhookSecret: string
+  /** Part of the path by which unsigned messages come. */
+  readonly hintSecret: string
   /** Values that must never be seen outside. */
   readonly secrets: readonly string[]
   /** Every vault key there ever is; a run begins with the first alone. */
@@ -87,7 +90,6 @@ const terms = {
   disputePolicy: 'keep',
   answerWithinMs: 15_000,
   providerTimeoutMs: 3_000,
-  hintSecret: undefined,
 } as const
 
 export const plans = {
@@ -132,7 +134,13 @@ export async function openStage(serverUrl: string): Promise<Stage> {
   const uninstallTimers = installFlowTimers(() => boundaries)
 
   const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`
-  const output = openOutput([webhookSecret, ...vaultKeys.map(({ key }) => key.toString('base64')), token])
+  const hintSecret = randomBytes(24).toString('hex')
+  const output = openOutput([
+    webhookSecret,
+    hintSecret,
+    ...vaultKeys.map(({ key }) => key.toString('base64')),
+    token,
+  ])
   const clock: Clock = Object.assign(() => new Date(scene!.now()), {
     sync: async () => {},
     moveTo: async () => {},
@@ -157,7 +165,11 @@ export async function openStage(serverUrl: string): Promise<Stage> {
       vault: watchfulVault(vault, output.secrets),
       quietVault: vault,
       fingerprintKey,
-      terms: { ...terms, webhookSecrets: { model: [webhookSecret] } },
+      terms: {
+        ...terms,
+        webhookSecrets: { model: [webhookSecret] },
+        hintSecret: profileOf().hints ? hintSecret : undefined,
+      },
     }
     const http = buildHttp({
       // A token is remembered for a few real seconds; asking every time keeps real time out of the order of statements.
@@ -188,7 +200,8 @@ export async function openStage(serverUrl: string): Promise<Stage> {
     boundaries,
     token,
     webhookSecret,
-    secrets: [token, webhookSecret, ...vaultKeys.map(({ key }) => key.toString('base64'))],
+    hintSecret,
+    secrets: [token, webhookSecret, hintSecret, ...vaultKeys.map(({ key }) => key.toString('base64'))],
     vaultKeys,
     takeOutput: output.take,
     async begin(next) {

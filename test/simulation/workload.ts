@@ -1,9 +1,10 @@
 import { retryUnmatched, settleUnmatched } from '../../src/billing/refunds/settle-unmatched.ts'
+import { processWebhooks } from '../../src/billing/webhooks/process-webhook.ts'
 import { type CommonAsk, drawCommonAsk } from './draw-ask.ts'
 import type { RequestEntry } from './history.ts'
-import { type BookCharge, isDisputed, isHidden, profileOf } from './model-provider.ts'
-import { restore } from './restore.ts'
-import type { Ask, Deed, SimulatedWorld } from './simulated-world.ts'
+import { type BookCharge, isDisputed, isHidden, type Notice, profileOf } from './model-provider.ts'
+import { compareAll, restore } from './restore.ts'
+import { type Ask, calm, type Deed, type SimulatedWorld } from './simulated-world.ts'
 import { plans, type Service } from './stage.ts'
 
 const second = 1_000
@@ -44,7 +45,7 @@ const weights = {
   editPlan: 1,
   contact: 2,
   convert: 4,
-  lapse: 2,
+  lapse: 4,
   refundTwice: 3,
   deliver: 8,
   forge: 1,
@@ -333,12 +334,32 @@ async function convert(world: SimulatedWorld, clients: Clients): Promise<void> {
     await send(world, clients, drawAsk(world, clients, what, about))
 }
 
-/** A card stops to pay while nobody is at work; months later another one takes its place. */
+/** A card stops to pay while nobody is at work; months later another one takes its place, sometimes after one that fails as well. */
 async function lapse(world: SimulatedWorld, clients: Clients): Promise<void> {
-  const change = (card: Behaviour) => send(world, clients, drawAsk(world, clients, 'changeCard', { card }))
+  const { random, weather } = world
+  const active = await findOne(
+    world,
+    `select id, next_billing_at as at from billing.subscription where status = 'active' order by id limit 1`,
+  )
+  const about: About = active ? { subscription: active.id } : {}
+  const change = (card: Behaviour) =>
+    send(world, clients, drawAsk(world, clients, 'changeCard', { ...about, card }))
+  const offersAnother = random.chance(0.6)
+  // The failure is the card's own, and that of the one that is offered.
+  if (offersAnother) world.weather = calm
   await change('poor')
-  world.turnTo(world.now() + world.random.between(20, 70) * day)
+  world.turnTo(world.now() + random.between(20, 70) * day)
   await world.sweep()
+  if (offersAnother) {
+    // By then a retry has fallen due, and nobody was there to make it.
+    world.turnTo(world.now() + random.between(1, 8) * day)
+    world.planned.set('charge', random.pick([[], ['not_sent'], ['lost_request']]))
+    const offered = await change(random.pick(['poor', 'stolen', 'once']))
+    world.planned.delete('charge')
+    if (offered?.answer && [402, 503].includes(offered.answer.status)) world.count('offer failed')
+    await world.sweep()
+  }
+  world.weather = weather
   await change('ok')
   await world.sweep()
 }
@@ -369,7 +390,26 @@ async function deliverSome(world: SimulatedWorld): Promise<void> {
   const again = model.notices.filter(({ taken }) => taken)
   const batch = random.shuffled(waiting).slice(0, random.between(1, 4))
   if (again.length > 0 && random.chance(0.3)) batch.push(random.pick(again))
-  for (const notice of batch) await world.do(world.delivering(notice))
+  for (const notice of batch) {
+    if (notice.unsigned && random.chance(0.2)) lose(world, notice)
+    else await deliver(world, notice)
+  }
+}
+
+/** Unsigned messages come twice, and others come that nobody there has sent. */
+async function deliver(world: SimulatedWorld, notice: Notice): Promise<void> {
+  const { random } = world
+  if (notice.unsigned && random.chance(0.2)) await world.do(world.delivering(notice, true))
+  await world.do(world.delivering(notice))
+  if (!notice.unsigned || !random.chance(0.2)) return
+  world.count('hint doubled')
+  await world.do(world.delivering(notice))
+}
+
+/** Its sender gives up; what nobody else tells is found when somebody compares books. */
+function lose({ count }: SimulatedWorld, notice: Notice): void {
+  notice.taken = true
+  if (notice.unsigned) count(notice.vital ? 'hint lost for ever' : 'hint lost')
 }
 
 /** Customers confirm what waits for them, or try to where it has ended. */
@@ -446,10 +486,7 @@ function actAtProvider(
     giveBackByHand(world, charge)
     return
   }
-  const paid = model.book.filter(
-    (charge) =>
-      charge.status === 'paid' && !isDisputed(charge) && charge.wrongUntil !== Number.POSITIVE_INFINITY,
-  )
+  const paid = model.book.filter(mayBeGivenBack)
   if (paid.length === 0) return
   const charge = random.pick(paid)
   if (what === 'dispute') {
@@ -470,6 +507,10 @@ function actAtProvider(
   if (model.leftOf(charge) === 0n) return
   world.count('by-hand refund')
   giveBackByHand(world, charge)
+}
+
+function mayBeGivenBack(charge: BookCharge): boolean {
+  return charge.status === 'paid' && !isDisputed(charge) && charge.wrongUntil !== Number.POSITIVE_INFINITY
 }
 
 function giveBackByHand({ random, model }: SimulatedWorld, charge: BookCharge): void {
@@ -538,10 +579,11 @@ async function race(world: SimulatedWorld, clients: Clients): Promise<void> {
     accounts: 4,
     twins: 4,
     sweeps: 3,
-    notices: 2,
+    notices: profileOf().hints ? 12 : 2,
     states: 3,
     seals: 3,
   })
+  if (pair === 'notices' && profileOf().hints && random.chance(0.8)) return tellTwice(world)
   const deeds = await drawPair(world, clients, pair)
   if (!deeds) return
   const before = world.history.entries.length
@@ -641,6 +683,24 @@ async function drawPair(
   }
 }
 
+/** A payment is read for an earlier hint, and at that moment something else happens to it, of which the next one tells. */
+async function tellTwice(world: SimulatedWorld): Promise<void> {
+  const { random, model } = world
+  const paid = model.book.filter((charge) => mayBeGivenBack(charge) && model.leftOf(charge) > 1n)
+  if (paid.length === 0) return
+  const charge = random.pick(paid)
+  const { reference } = charge
+  model.refundByHand(charge, 1n)
+  await world.do(world.hinting({ reference }))
+  world.pass(2 * second)
+  world.count('hint while one is acted on')
+  const happens = () => {
+    if (model.leftOf(charge) > 0n) model.refundByHand(charge, 1n)
+  }
+  const acting = world.working('webhooks', ({ billing }) => processWebhooks(billing))
+  await world.race(acting, world.hinting({ reference, happens }))
+}
+
 /** Where the next collision is to be had. The clients would only guess at it. */
 async function findOne(
   { observer }: SimulatedWorld,
@@ -688,6 +748,7 @@ export async function converge(
     // Whoever asks next meets a key that was changed in between.
     if (days === 0) for (let step = 0; step < 7; step++) await world.turnKeys()
   }
+  if (world.counts['hint lost for ever']) await compareAll(world)
   await beforeRest(world, clients)
   await live(world, restDays * day)
   await settleDown(world)
@@ -712,8 +773,8 @@ async function settleDown(world: SimulatedWorld): Promise<void> {
     world.model.decidePending()
     for (const notice of world.model.notices.filter(({ taken }) => !taken)) {
       // A notice that nobody needs may be lost for ever.
-      if (notice.vital || world.random.chance(0.7)) await world.do(world.delivering(notice))
-      else notice.taken = true
+      if (notice.vital || world.random.chance(0.7)) await deliver(world, notice)
+      else lose(world, notice)
     }
     world.pass(30 * second)
     await world.sweep()

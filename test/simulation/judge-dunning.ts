@@ -1,0 +1,168 @@
+import { addLocal } from './calendar.ts'
+import { type Facts, type Invoice, mayHaveWorked, type Payment, type Subscription } from './facts.ts'
+import { isFinal } from './judge-calendar.ts'
+import { groupBy } from './lists.ts'
+
+/** Days after its first failure on which an invoice is tried again by itself. */
+const dunningDays = [1, 3, 5, 7]
+
+/**
+ * Every retry day is kept: whoever sweeps once it has come tries again, with the subscription's own card. Days that nobody
+ * swept on collapse into one try. What stands in the way is a fact of that very moment: an attempt that nobody has the outcome
+ * of, a card that will not pass however often it is tried, a calendar that stands still after a restore.
+ */
+export function retriesAreMade(facts: Facts): string[] {
+  const sweeps = quietSweeps(facts)
+  return dunningsOf(facts).flatMap((dunning) => {
+    const { invoice, days, firstFailedAt, end, attempts } = dunning
+    const first = attempts.find(({ status, code }) => status === 'failed' && code !== 'withdrawn')
+    if (first?.settled_at && firstFailedAt > first.settled_at.getTime())
+      return [`${invoice.id} counts its days from later than ${first.id} failed`]
+    const missed = sweeps.find(({ at }) => {
+      const day = days.findLast((one) => one <= at)
+      if (day === undefined || at >= end) return false
+      return !isTried(dunning, day, at) && !isUnderWay(attempts, at) && !isHopeless(dunning, at)
+    })
+    if (!missed) return []
+    const day = dunningDays[days.findLastIndex((one) => one <= missed.at)]
+    return [`${invoice.id} was not tried again on day ${day}: the sweep of #${missed.step} left it`]
+  })
+}
+
+/**
+ * What is not paid for ends after the last retry: that was made, or is still the one of the day before when that is answered; or
+ * the card had been declined for good. Whoever was leaving anyway is not dunned.
+ */
+export function givenUpAfterTheLastRetry(facts: Facts): string[] {
+  const dunnings = new Map(dunningsOf(facts).map((one) => [one.invoice.id, one]))
+  return facts.subscriptions
+    .filter(({ status, cancel_code }) => status === 'canceled' && cancel_code === 'payment_failed')
+    .filter((subscription) => {
+      const end = subscription.canceled_at!.getTime()
+      // The end itself is one that the database forgot and was told of again, without what led to it.
+      if (facts.restores.some(({ from, at }) => from <= end && end <= at)) return false
+      const given = facts.invoices.filter(
+        ({ subscription_id, status }) => subscription_id === subscription.id && status === 'uncollectible',
+      )
+      // What else is owed is given up with the first that is.
+      return !given.some((invoice) => {
+        const dunning = dunnings.get(invoice.id)
+        if (!dunning) return wasLeaving(facts, subscription, end)
+        const last = dunning.days.at(-1)!
+        return end >= last && (isTried(dunning, last, end) || isHopeless(dunning, end))
+      })
+    })
+    .map(
+      ({ id, canceled_at }) => `${id} ended unpaid at ${canceled_at!.toISOString()} without its last retry`,
+    )
+}
+
+type Dunning = {
+  readonly invoice: Invoice
+  readonly firstFailedAt: number
+  /** The instants of its retries. */
+  readonly days: readonly number[]
+  /** When it was paid, or given up; infinite while it is owed. */
+  readonly end: number
+  readonly attempts: readonly Payment[]
+  /** Those with the subscription's own card. */
+  readonly own: readonly Payment[]
+  /** When the provider took those up that it has on record. */
+  readonly takenUpAt: ReadonlyMap<string, number>
+  /** When its customer brought another card that was kept. */
+  readonly newCards: readonly number[]
+}
+
+function dunningsOf({ invoices, payments, subscriptions, events, book }: Facts): Dunning[] {
+  const takenUpAt = new Map(book.map(({ reference, at }) => [reference, at]))
+  const attemptsOf = groupBy(payments, ({ invoice_id }) => invoice_id)
+  return invoices
+    .filter(({ first_failed_at, hold }) => first_failed_at !== null && hold === null)
+    .map((invoice) => {
+      const subscription = subscriptions.find(({ id }) => id === invoice.subscription_id)!
+      const attempts = [...(attemptsOf.get(invoice.id) ?? [])].sort((a, b) => a.attempt - b.attempt)
+      // Another card is charged for it only where it is offered, and kept only if it paid.
+      const cards = new Set([attempts[0]?.payment_method_id, subscription.payment_method_id])
+      const firstFailedAt = invoice.first_failed_at!.getTime()
+      return {
+        invoice,
+        firstFailedAt,
+        days: dunningDays.map((day) => addLocal(firstFailedAt, subscription.time_zone, 'day', day)),
+        end: (invoice.paid_at ?? subscription.canceled_at)?.getTime() ?? Number.POSITIVE_INFINITY,
+        attempts,
+        own: attempts.filter(({ payment_method_id }) => cards.has(payment_method_id)),
+        takenUpAt,
+        newCards: events
+          .filter(
+            ({ type, subscription_id }) =>
+              type === 'payment_method.changed' && subscription_id === subscription.id,
+          )
+          .map(({ occurred_at }) => occurred_at.getTime()),
+      }
+    })
+}
+
+/** Tried since that day had come, or the try of a day before was still in doubt when it came. One that made way never left us. */
+function isTried({ own, takenUpAt }: Dunning, day: number, until: number): boolean {
+  return own.some((one) => {
+    const began = one.created_at.getTime()
+    if (one.code === 'withdrawn' || began > until) return false
+    return began >= day || doubtEndOf(one, takenUpAt) >= day
+  })
+}
+
+/** Whoever did not come to confirm it was awaited until the next retry at the latest, from when the provider began to wait. */
+function doubtEndOf({ id, code, created_at, settled_at }: Payment, takenUpAt: Dunning['takenUpAt']): number {
+  if (code === 'authentication_required') return takenUpAt.get(id) ?? created_at.getTime()
+  return settled_at?.getTime() ?? Number.POSITIVE_INFINITY
+}
+
+/** Until its outcome is known, nothing else may be asked for this invoice. */
+function isUnderWay(attempts: readonly Payment[], at: number): boolean {
+  return attempts.some(
+    ({ created_at, settled_at }) =>
+      created_at.getTime() <= at && (settled_at?.getTime() ?? Number.POSITIVE_INFINITY) >= at,
+  )
+}
+
+/** Its card was declined for good, and no other has come since. */
+function isHopeless({ own, newCards }: Dunning, at: number): boolean {
+  return own.some(({ code, settled_at }) => {
+    const since = settled_at?.getTime() ?? Number.POSITIVE_INFINITY
+    return isFinal(code) && since <= at && !newCards.some((one) => one > since && one <= at)
+  })
+}
+
+/** It was to end with the period whose charge failed, or ended meanwhile. */
+function wasLeaving({ allRequests }: Facts, { id }: Subscription, end: number): boolean {
+  return allRequests.some(
+    (one) =>
+      one.path === '/api/billing/cancel' &&
+      (one.body as { subscription_id?: string }).subscription_id === id &&
+      one.at <= end &&
+      mayHaveWorked(one),
+  )
+}
+
+const cutShort = new Set(['died', 'failed', 'stalled'])
+
+/** Sweeps that came to their end and met nobody else at work, on a calendar that ran: none of them leaves what is due. */
+function quietSweeps({ history, restores }: Facts): { readonly at: number; readonly step: number }[] {
+  const deeds = groupBy(
+    history.filter(({ kind }) => kind === 'request' || kind === 'delivery' || kind === 'work'),
+    ({ step }) => String(step),
+  )
+  const found: { at: number; step: number }[] = []
+  let at: number | undefined
+  let stopped = false
+  for (const entry of history) {
+    if (entry.kind === 'time') at = Date.parse(entry.now)
+    if (entry.kind === 'restore') stopped = true
+    if (entry.kind !== 'work' || cutShort.has(entry.outcome)) continue
+    if (entry.what === 'resume charging') stopped = false
+    if (entry.what !== 'sweep' || stopped || at === undefined) continue
+    const isForgotten = restores.some(({ since, step }) => entry.step > since && entry.step <= step)
+    if (!isForgotten && deeds.get(String(entry.step))!.length === 1) found.push({ at, step: entry.step })
+  }
+  return found
+}
