@@ -20,7 +20,7 @@ export async function exportHistoryCommand(args: string[]): Promise<number> {
     }).catch(explainBroken)
     if (!before.closed)
       throw new CommandFailed(
-        'The last export into this file was cut off; export into a new file and keep both.',
+        `The last export into this file was cut off at line ${before.lines + 1}; export into a new file and keep both.`,
       )
     if (owner !== undefined && owner !== installation)
       throw new CommandFailed('This file belongs to another installation; export into a file of its own.')

@@ -11,7 +11,7 @@ export const audit: Command = {
   summary: 'Who asked for what, who read whose data, and a copy elsewhere for the day of a restore',
   usage: `rankledger audit list [--actor ID] [--action NAME] [--account ID] [--target ID] [--from TIME] [--to TIME] [--limit N] [--json]
 rankledger audit export FILE [--json]
-rankledger audit apply FILE [--json]
+rankledger audit apply FILE [--cut-off] [--json]
 
 \`list\` shows the newest first. An actor is a token's id, \`operator\` for this command line, or \`service\`.
 
@@ -19,7 +19,8 @@ A backup forgets what happened after it. \`export\` appends to FILE, which belon
 forgotten: cancellations and resumptions, erasures, used trials, changed payment methods, revoked tokens; ids and instants, no
 personal data. Run it every few minutes. Each line carries the hash of all before it, so that a file that was cut or changed
 is noticed. \`apply\` brings those facts back into a restored database while charging is stopped; applying twice changes
-nothing. docs/runbook.md has the whole recipe.`,
+nothing. A file that was cut off while an export wrote it says at which line and since when it may lack something;
+\`--cut-off\` applies what is whole of it. docs/runbook.md has the whole recipe.`,
 
   async run([verb, ...args]) {
     const load = verb === undefined ? undefined : verbs[verb]

@@ -6,18 +6,19 @@ import { createInterface } from 'node:readline'
 /** One line of a chained file, without its hash. */
 export type ChainedLine = Readonly<Record<string, unknown>>
 
-/** The file is not what was written: cut off, changed, or no such file at all. The message says which, and where. */
+/** The file is not what was written: a line was changed or lost, or it is no such file at all. The message says where. */
 export class ChainBroken extends Error {
   override name = 'ChainBroken'
 }
 
+/** What is whole of a file. One that is not closed was cut off in the line behind it. */
 export type ChainEnd = { readonly lines: number; readonly hash: string; readonly closed: boolean }
 
 const start: ChainEnd = { lines: 0, hash: '0'.repeat(64), closed: true }
 
 /**
  * Reads a file of JSON lines in which each line carries the hash of itself and of all before it, and calls `onLine` with
- * each. What is not closed by a last line of kind `end` was cut off.
+ * each. What is not closed by a last line of kind `end` was cut off, and half a line at its end belongs to nothing.
  */
 export async function readChain(
   path: string,
@@ -29,30 +30,45 @@ export async function readChain(
     input: createReadStream(path, 'utf8'),
     crlfDelay: Number.POSITIVE_INFINITY,
   })
+  let isHalf = false
   for await (const text of lines) {
     const place = `line ${end.lines + 1}`
-    const { hash, ...line } = parse(text, place)
+    if (isHalf) throw new ChainBroken(unreadable(place))
+    const parsed = parse(text)
+    isHalf = parsed === undefined
+    if (parsed === undefined) continue
+    const { hash, ...line } = parsed
     if (hash !== hashOf(end.hash, line))
       throw new ChainBroken(
-        `The file was changed or cut at ${place}: its hash does not follow from the lines before.`,
+        `The file was changed at ${place}: its hash does not follow from the lines before. ${onlyBefore}`,
       )
     end = { lines: end.lines + 1, hash, closed: line['kind'] === 'end' }
     onLine(line)
   }
-  return end
+  return isHalf ? { ...end, closed: false } : end
 }
 
-/** Appends lines to a chained file and closes them off with one of kind `end`, which is on the disk when this returns. */
+const onlyBefore = 'Use a whole copy; the lines before that one alone are a file that was cut off.'
+
+function unreadable(place: string): string {
+  return `The file was changed or is another kind of file: ${place} cannot be read. ${onlyBefore}`
+}
+
+/**
+ * Appends lines to a chained file and closes them off with one of kind `end`, which is on the disk when this returns. Should
+ * that fail, on a full disk for one, the file is left as it was: only a process that dies leaves one that is cut off.
+ */
 export async function appendChain(
   path: string,
   after: ChainEnd,
   lines: AsyncIterable<ChainedLine> | Iterable<ChainedLine>,
   closing: ChainedLine,
 ): Promise<ChainEnd> {
-  const file = await open(path, 'a', 0o600)
+  const file = await open(path, 'a+', 0o600)
+  const { size } = await file.stat()
   try {
     let end = after
-    let waiting = ''
+    let waiting = (await endsInLine(file, size)) ? '\n' : ''
     const add = (line: ChainedLine) => {
       const hash = hashOf(end.hash, line)
       waiting += `${JSON.stringify({ ...line, hash })}\n`
@@ -66,9 +82,19 @@ export async function appendChain(
     await written(file, waiting)
     await file.sync()
     return end
+  } catch (error) {
+    await file.truncate(size)
+    throw error
   } finally {
     await file.close()
   }
+}
+
+/** A last line may have lost no more than its end. */
+async function endsInLine(file: FileHandle, size: number): Promise<boolean> {
+  if (size === 0) return false
+  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1)
+  return buffer.toString() !== '\n'
 }
 
 async function written(file: FileHandle, text: string): Promise<''> {
@@ -76,14 +102,14 @@ async function written(file: FileHandle, text: string): Promise<''> {
   return ''
 }
 
-function parse(text: string, place: string): ChainedLine & { hash: string } {
+/** Undefined: this is no such line, or not all of one. */
+function parse(text: string): (ChainedLine & { hash: string }) | undefined {
   try {
     const line = JSON.parse(text)
-    if (typeof line === 'object' && line !== null && typeof line.hash === 'string') return line
+    return typeof line === 'object' && line !== null && typeof line.hash === 'string' ? line : undefined
   } catch {
-    // Told below, without the text.
+    return undefined
   }
-  throw new ChainBroken(`The file was cut or is another kind of file: ${place} cannot be read.`)
 }
 
 function hashOf(before: string, line: ChainedLine): string {

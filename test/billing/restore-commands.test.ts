@@ -104,12 +104,22 @@ test('a file of history grows, and one that was cut, changed or belongs to other
   const cut = join(folder, 'cut.jsonl')
   writeFileSync(cut, whole.split('\n').slice(0, 2).join('\n'))
   for (const verb of ['export', 'apply'])
-    expect(await run(audit, [verb, cut])).toMatchObject({ code: 1, error: expect.stringMatching(/cut off/) })
+    expect(await run(audit, [verb, cut])).toMatchObject({
+      code: 1,
+      error: expect.stringMatching(/cut off at line 3/),
+    })
   writeFileSync(cut, whole.replace('leaves', 'stays'))
   for (const verb of ['export', 'apply'])
     expect(await run(audit, [verb, cut])).toMatchObject({ code: 1, error: expect.stringMatching(/line 2/) })
-  writeFileSync(cut, 'no history\n')
-  expect(await run(audit, ['apply', cut])).toMatchObject({ code: 1, error: expect.stringMatching(/line 1/) })
+  // Half of its first line, nothing at all, and another kind of file.
+  for (const text of [whole.slice(0, 20), '', 'no history\n'])
+    for (const flags of [[], ['--cut-off']]) {
+      writeFileSync(cut, text)
+      expect(await run(audit, ['apply', cut, ...flags])).toMatchObject({
+        code: 1,
+        error: expect.stringMatching(/No line of the file is whole/),
+      })
+    }
 
   const other = await openWorld()
   try {
@@ -230,4 +240,59 @@ describe('unmatched money', () => {
     expect((await run(reconcile, day)).code).toBe(0)
     expect((await json(db, ['status']))[1]).toMatchObject({ unmatched_money: { payments: 0 }, alarms: {} })
   })
+})
+
+test('what is whole of a file that was cut off is applied by those who know what it lacks', async () => {
+  const [first, second, third] = [
+    await subscribe('cut_1'),
+    await subscribe('cut_2'),
+    await subscribe('cut_3'),
+  ]
+  await disconnectAll(world.databaseUrl)
+  const copy = await copyDatabase(world.databaseUrl)
+  try {
+    const file = join(folder, 'cut-off.jsonl')
+    await world.post('/api/billing/cancel', { subscription_id: first })
+    const [, { at: through }] = await json(audit, ['export', file])
+    await world.post('/api/billing/cancel', { subscription_id: second })
+    await world.post('/api/billing/cancel', { subscription_id: third })
+    await json(audit, ['export', file])
+    const whole = readFileSync(file, 'utf8')
+    const lines = whole.split('\n')
+    const last = lines.findIndex((line) => line.includes(third) && line.includes('canceling'))
+    const cut = [...lines.slice(0, last), lines[last]!.slice(0, 50)].join('\n')
+    writeFileSync(file, cut)
+
+    const restored = { DATABASE_URL: copy }
+    await setClock(copy, world.app.clock())
+    expect((await run(db, ['stop-charging', '--cause', 'restore'], restored)).code).toBe(0)
+    const refused = await run(audit, ['apply', file], restored)
+    expect(refused.code).toBe(1)
+    expect(refused.error).toContain(`cut off at line ${last + 1}`)
+    expect(refused.error).toContain(`may lack what happened after ${through}`)
+    expect(refused.error).toContain('--cut-off')
+
+    expect(await json(audit, ['apply', file, '--cut-off'], restored)).toMatchObject([
+      0,
+      { cancellations: 2, lost: [], lines: last, through, cut_off_at_line: last + 1 },
+    ])
+    const said = await run(audit, ['apply', file, '--cut-off'], restored)
+    expect(said.output).toContain(`The file was cut off at line ${last + 1}`)
+    expect(said.output).toContain('1 fact')
+    // Nothing is appended to it, so that nobody takes it for whole.
+    expect(await run(audit, ['export', file])).toMatchObject({
+      code: 1,
+      error: expect.stringContaining(`cut off at line ${last + 1}`),
+    })
+    expect(readFileSync(file, 'utf8')).toBe(cut)
+
+    // A whole copy that turns up later brings the rest, and one that only lacks its last byte is whole.
+    writeFileSync(file, whole.slice(0, -1))
+    expect(await json(audit, ['apply', file], restored)).toMatchObject([
+      0,
+      { cancellations: 1, cut_off_at_line: null },
+    ])
+  } finally {
+    await dropDatabase(copy)
+  }
 })

@@ -570,13 +570,38 @@ describe('a file of history', () => {
     const lines = whole.trimEnd().split('\n')
     writeFileSync(path, `${lines.slice(0, 3).join('\n')}\n`)
     expect(await readChain(path)).toMatchObject({ closed: false })
-    writeFileSync(path, whole.slice(0, -40))
-    await expect(readChain(path)).rejects.toThrow(ChainBroken)
+    // A crash leaves half a line, or what the file system had room for and never wrote.
+    for (const rest of [lines[3]!.slice(0, -40), '{', '\0'.repeat(500)]) {
+      writeFileSync(path, `${lines.slice(0, 3).join('\n')}\n${rest}`)
+      expect(await readChain(path)).toMatchObject({ lines: 3, closed: false })
+      writeFileSync(path, `${lines.slice(0, 2).join('\n')}\n${rest}\n${lines[3]}\n`)
+      await expect(readChain(path)).rejects.toThrow(/line 3/)
+    }
+    writeFileSync(path, whole.replace(/"hash":"(.)(?=[^"]*"}\n$)/, '"hash":"z'))
+    await expect(readChain(path)).rejects.toThrow(/changed at line 4/)
     writeFileSync(path, whole.replace('"acct"', '"other"'))
     await expect(readChain(path)).rejects.toThrow(/line 1/)
     writeFileSync(path, [lines[0], ...lines.slice(2)].join('\n'))
     await expect(readChain(path)).rejects.toThrow(ChainBroken)
     expect(whole).not.toMatch(/bk_test|@/)
+
+    // Cut by one byte it still ends where an export ended, and the next one begins on a line of its own.
+    writeFileSync(path, whole.slice(0, -1))
+    const third = await append()
+    expect(third.lines).toBe(5)
+    expect(await readChain(path)).toEqual(third)
     expect(await installationId(world.app.db)).toMatch(/^[0-9a-f]{32}$/)
+  })
+
+  test('is as it was after an export that failed', async () => {
+    const path = join(folder, 'history.jsonl')
+    const before = await appendChain(path, await readChain(path), [{ key: 'one' }], { at: 'now' })
+    const whole = readFileSync(path, 'utf8')
+    function* failing() {
+      for (let n = 0; n < 2_000; n++) yield { key: `${n}`.padEnd(100) }
+      throw new Error('the database went away')
+    }
+    await expect(appendChain(path, before, failing(), { at: 'later' })).rejects.toThrow(/went away/)
+    expect(readFileSync(path, 'utf8')).toBe(whole)
   })
 })
