@@ -1,3 +1,4 @@
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openWorld, type World } from '../world.ts'
 
@@ -20,6 +21,16 @@ const list = (workspace_id: string, query = '') =>
   world.get(`/api/batch/keywords?workspace_id=${workspace_id}${query}`)
 const listed = async (workspace_id: string, query = '') =>
   (await list(workspace_id, query)).body.data.keywords.map(({ keyword }: { keyword: string }) => keyword)
+
+/** How many sessions are at a statement like this one, as one that waits is. */
+async function countActive(like: string): Promise<number> {
+  const rows = await world.query(
+    `select 1 from pg_stat_activity
+     where datname = current_database() and state = 'active' and pid <> pg_backend_pid() and query like $1`,
+    [like],
+  )
+  return rows.length
+}
 
 describe('registering', () => {
   test('counts what is new and what is skipped, and both add up to the request', async () => {
@@ -120,6 +131,48 @@ describe('registering', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200))
     expect(answers.reduce((sum, { body }) => sum + body.data.registered, 0)).toBe(100)
     for (const { body } of answers) expect(body.data.registered + body.data.skipped).toBe(100)
+  })
+
+  test('of equal requests at once, what is new, what was removed and what is known is told once as it is', async () => {
+    const workspace = newWorkspace()
+    const [known, removed, fresh] = ['known', 'removed', 'fresh'].map((kind) =>
+      Array.from({ length: 20 }, (_, at) => `${kind} ${at}`),
+    ) as [string[], string[], string[]]
+    await register(workspace, [...known, ...removed])
+    await remove(workspace, removed)
+    const keywords = fresh.flatMap((keyword, at) => [known[at]!, keyword, removed[at]!])
+    const answers = await Promise.all(
+      Array.from({ length: 10 }, () =>
+        world.post('/api/batch/keywords?each=true', { workspace_id: workspace, keywords }),
+      ),
+    )
+    const registered = answers.flatMap(({ body }) =>
+      keywords.filter((_, at) => body.data.verdicts[at] === 'registered'),
+    )
+    expect(registered.sort()).toEqual([...fresh, ...removed].sort())
+    for (const { body } of answers) expect(body.data.registered + body.data.skipped).toBe(keywords.length)
+    expect((await listed(workspace, '&limit=100')).sort()).toEqual([...keywords].sort())
+  })
+
+  test('a keyword that somebody else is just registering is waited for and skipped, and the others are registered', async () => {
+    const workspace = newWorkspace()
+    const other = new pg.Client({ connectionString: world.databaseUrl })
+    await other.connect()
+    try {
+      await other.query('begin')
+      await other.query(
+        `insert into batch.keyword (workspace_id, key, display, created_at) values ($1, 'beta', 'beta', now())`,
+        [workspace],
+      )
+      const asking = register(workspace, ['alpha', 'beta', 'gamma'])
+      await expect.poll(() => countActive('%insert into batch.keyword%')).toBe(1)
+      await other.query('commit')
+      const { status, body } = await asking
+      expect([status, body.data]).toEqual([200, { registered: 2, skipped: 1 }])
+    } finally {
+      await other.end()
+    }
+    expect(await listed(workspace)).toEqual(['alpha', 'beta', 'gamma'])
   })
 
   test('overlapping batches in opposite orders, with removals between them, never end in a deadlock', async () => {

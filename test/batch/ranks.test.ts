@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Rank, supersedes } from '../../src/batch/ranks/rank.ts'
 import { openWorld, type World } from '../world.ts'
@@ -267,6 +268,53 @@ describe('recording', () => {
       [workspace],
     )
     expect(stored).toEqual([{ stored: 0 }])
+  })
+
+  test('equal requests at once store each rank once, beside one that is stored already', async () => {
+    const workspace = await newWorkspace('alpha', 'beta')
+    const days = Array.from({ length: 14 }, (_, at) => `2030-01-${String(at + 1).padStart(2, '0')}`)
+    const rows = ['alpha', 'beta'].flatMap((keyword) => days.map((day) => ranked(keyword, day, 1)))
+    const atOnce = (told: Told[]) => Promise.all(Array.from({ length: 10 }, () => recorded(workspace, told)))
+    const inserted = async (told: Told[]) =>
+      (await atOnce(told)).reduce((sum, answer) => {
+        expect(answer).toMatchObject({ updated: 0, rejected: 0 })
+        return sum + answer.inserted
+      }, 0)
+    expect(await inserted(rows.slice(7, 8))).toBe(1)
+    expect(await inserted(rows.slice(14))).toBe(14)
+    expect(await inserted(rows)).toBe(13)
+  })
+
+  test('a rank that somebody else is just storing is waited for and merged with, and the others are stored', async () => {
+    const workspace = await newWorkspace('alpha', 'beta')
+    await record(workspace, [ranked('alpha', '2030-01-01', 1)])
+    const other = new pg.Client({ connectionString: world.databaseUrl })
+    await other.connect()
+    try {
+      await other.query('begin')
+      await other.query(
+        `insert into batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth,
+                                 checked_at)
+         select workspace_id, id, '2030-01-14', 'naver', 'mobile', 'KR', 'ranked', 7, 100, '2030-01-14T01:00:00Z'
+         from batch.keyword where workspace_id = $1 and key = 'beta'`,
+        [workspace],
+      )
+      const asking = recorded(
+        workspace,
+        ['alpha', 'beta'].map((keyword) => ranked(keyword, '2030-01-14', 3)),
+      )
+      const waiting = () =>
+        world.query(
+          `select 1 from pg_stat_activity where datname = current_database() and state = 'active'
+             and pid <> pg_backend_pid() and query like '%left join batch.keyword%'`,
+        )
+      await expect.poll(waiting).toHaveLength(1)
+      await other.query('commit')
+      expect(await asking).toMatchObject({ inserted: 1, updated: 1, unchanged: 0, rejected: 0 })
+    } finally {
+      await other.end()
+    }
+    expect(await ranksOf(workspace, 'beta')).toMatchObject([{ day: '2030-01-14', position: 3 }])
   })
 
   test('many writers of the same days in opposite orders, new months included, never end in a deadlock', async () => {

@@ -1,15 +1,13 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
+import { isDuplicate } from '../../platform/database/database-errors.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
 import { send } from '../statement.ts'
 import type { Keyword } from './keyword.ts'
 
 /**
- * Adds keywords that are new to the workspace and revives removed ones; gives back the keys of those. Keys go in sorted, so
- * that two overlapping batches queue up instead of waiting for each other in a ring.
- *
- * One insert does both, and nothing is locked before it: Citus cannot carry a locking select from one part of a statement
- * to the next, and then reads what it wrote itself as broken text (22021).
+ * Adds keywords that are new to the workspace and revives removed ones; gives back the keys of those. It is one statement's
+ * work, or none, so it is not for inside a transaction: what an insert that came second leaves behind is tried anew.
  */
 export async function insertKeywords(
   db: BatchDb,
@@ -17,14 +15,69 @@ export async function insertKeywords(
   keywords: readonly Keyword[],
   now: Date,
 ): Promise<string[]> {
+  // Two overlapping batches queue up instead of waiting for each other in a ring.
   const sorted = [...keywords].sort((a, b) => (a.key < b.key ? -1 : 1))
   const keys = sorted.map(({ key }) => key)
-  // Most keywords look like their keys, and a list of them is not sent twice; nor are they sent back if all are new.
+  // Most keywords look like their keys, and a list of them is not sent twice.
   const displays = sorted.some(({ display, key }) => display !== key)
     ? sorted.map(({ display }) => display)
     : []
+  const values = [workspaceId, keys, displays, now]
+  return (await addKeywords(db, keys, values)) ?? reviveKeywords(db, keys, values)
+}
+
+/**
+ * Adds those that have no row yet, and gives back their keys. Undefined, and nothing is written, if one is to be revived or
+ * somebody else was quicker with one. An insert that stands back at a conflict takes each row in twice, as a claim and
+ * as a row, so this one, which nearly every request ends with, does not.
+ */
+async function addKeywords(
+  db: BatchDb,
+  keys: string[],
+  values: readonly unknown[],
+): Promise<string[] | undefined> {
+  try {
+    const [added] = await send<{ count: number; revives: boolean; known: string[] | null }>(db, {
+      name: 'add-keywords',
+      text: `
+        with present as materialized (
+          select k.key, k.removed_at is not null as is_removed from batch.keyword k
+          where k.workspace_id = $1 and k.key = any ($2::text[])
+        ),
+        added as (
+          insert into batch.keyword (workspace_id, key, display, created_at)
+          select $1, key, coalesce(display, key), $4::timestamptz
+          from unnest($2::text[], $3::text[]) with ordinality as given (key, display, n)
+          where key not in (select key from present) and not exists (select 1 from present where is_removed)
+          order by n
+          returning 1
+        )
+        -- A list that went out does not come back if all of it is new, or none.
+        select count, exists (select 1 from present where is_removed) as revives,
+          case when count between 1 and cardinality($2::text[]) - 1 then (select json_agg(key) from present) end as known
+        from (select count(*)::int as count from added) as counted`,
+      values,
+    })
+    const { count, revives, known } = added!
+    if (revives) return undefined
+    if (known === null) return count === 0 ? [] : keys
+    const skipped = new Set(known)
+    return keys.filter((key) => !skipped.has(key))
+  } catch (error) {
+    if (!isDuplicate(error)) throw error
+    return undefined
+  }
+}
+
+/**
+ * Adds and revives, whoever else is at it.
+ *
+ * One insert does both, and nothing is locked before it: Citus cannot carry a locking select from one part of a statement
+ * to the next, and then reads what it wrote itself as broken text (22021).
+ */
+async function reviveKeywords(db: BatchDb, keys: string[], values: readonly unknown[]): Promise<string[]> {
   const [registered] = await send<{ count: number; keys: string[] | null }>(db, {
-    name: 'insert-keywords',
+    name: 'revive-keywords',
     text: `
       -- Most of what is sent is known already and takes no further part.
       with known as materialized (
@@ -45,7 +98,7 @@ export async function insertKeywords(
       )
       select count, case when count < cardinality($2::text[]) then (select json_agg(key) from registered) end as keys
       from (select count(*)::int as count from registered) as counted`,
-    values: [workspaceId, keys, displays, now],
+    values,
   })
   return registered!.count === keys.length ? keys : (registered!.keys ?? [])
 }

@@ -1,4 +1,5 @@
 import type pg from 'pg'
+import { isDuplicate } from '../../platform/database/database-errors.ts'
 import { pieces } from '../../platform/pieces.ts'
 import type { BatchApp, BatchDb } from '../app.ts'
 import { copyIn, copyText } from '../copy-in.ts'
@@ -16,7 +17,7 @@ import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { ensureMonths, monthsOf, withMonthsInside } from '../month-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation } from './rank.ts'
 import { RankForm } from './rank-form.ts'
-import { mergeRanks } from './rank-rows.ts'
+import { instantTexts, mergeRanks } from './rank-rows.ts'
 
 /** Imports a file of observations into the rank history of a workspace. */
 export async function importRanks(
@@ -149,14 +150,8 @@ function inMonths<T>(
   return withMonthsInside(db, client, () => ensureMonths(db, 'rank', months), work)
 }
 
-/** Whether a row was there already. From a node of Citus the copy brings the words, but not the code. */
-function isDuplicate(error: unknown): boolean {
-  const { code, message } = error as { code?: string; message: string }
-  return code === '23505' || (code === 'XX000' && message.startsWith('duplicate key value'))
-}
-
 function copyRows(workspaceId: string, ranks: readonly Rank[], ids: ReadonlyMap<string, bigint>): Buffer {
-  const instants = new Map<Date, string>()
+  const instantOf = instantTexts()
   let rows = ''
   for (const rank of ranks) {
     const {
@@ -173,11 +168,9 @@ function copyRows(workspaceId: string, ranks: readonly Rank[], ids: ReadonlyMap<
       checkedAt,
       meanPosition,
     } = rank
-    const instant = instants.get(checkedAt) ?? checkedAt.toISOString()
-    instants.set(checkedAt, instant)
     const series = `${workspaceId}\t${ids.get(key)}\t${day}\t${engine}\t${device}\t${location}`
     const place = `${status}\t${position ?? '\\N'}\t${searchedDepth}\t${url === null ? '\\N' : copyText(url)}\t${reason ?? '\\N'}\t${meanPosition ?? '\\N'}`
-    rows += `${series}\t${place}\t${instant}\n`
+    rows += `${series}\t${place}\t${instantOf(checkedAt)}\n`
   }
   return Buffer.from(rows)
 }

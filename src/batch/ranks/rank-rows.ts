@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
+import { isDuplicate } from '../../platform/database/database-errors.ts'
 import type { Day } from '../../platform/time.ts'
 import type { BatchDb } from '../app.ts'
 import { send } from '../statement.ts'
@@ -22,6 +23,39 @@ export const supersedes = (now: string) => `case
   else true
 end`
 
+// Ranks as they were given, in the given order, which all writers share, each with the keyword it is of.
+const given = `
+  given as materialized (
+    select g.key, g.day, g.engine, g.device, g.location, g.status, g.position, g.searched_depth, g.url, g.checked_at,
+           g.reason, g.mean_position, g.n, k.id as keyword_id
+    from unnest($2::text[], $3::date[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
+                $9::smallint[], $10::text[], $11::timestamptz[], $13::text[], $14::real[])
+      with ordinality
+      as g (key, day, engine, device, location, status, position, searched_depth, url, checked_at, reason,
+            mean_position, n)
+    left join batch.keyword k on k.workspace_id = $1 and k.key = g.key and k.removed_at is null
+  )`
+
+const insert = (which: string) => `
+  insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
+                               searched_depth, url, checked_at, reason, mean_position)
+  select $1, keyword_id, day, engine, device, location, status, position, searched_depth, url, checked_at, reason,
+         mean_position
+  from given
+  where keyword_id is not null ${which}
+  order by n`
+
+const merge = `
+  on conflict (workspace_id, keyword_id, day, engine, device, location) do update
+    set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
+        url = excluded.url, checked_at = excluded.checked_at, reason = excluded.reason,
+        mean_position = excluded.mean_position,
+        revision = least(r.revision, 32766) + 1
+    where ${supersedes('$12')}
+  returning revision`
+
+const unknown = 'array(select n::int - 1 from given where keyword_id is null order by n) as unknown'
+
 /**
  * Stores ranks in one statement, each against what is stored already, by the same rule as `supersedes`. They come
  * sorted and without repeats. A rank told again without a time of its own (it then carries `now`) and with nothing
@@ -36,54 +70,82 @@ export async function mergeRanks(
   const [merged] = await send<MergedRanks>(db, {
     name: 'merge-ranks',
     text: `
-      with given as materialized (
-        select g.key, g.day, g.engine, g.device, g.location, g.status, g.position, g.searched_depth, g.url, g.checked_at,
-               g.reason, g.mean_position, g.n, k.id as keyword_id
-        from unnest($2::text[], $3::date[], $4::text[], $5::text[], $6::text[], $7::text[], $8::smallint[],
-                    $9::smallint[], $10::text[], $11::timestamptz[], $13::text[], $14::real[])
-          with ordinality
-          as g (key, day, engine, device, location, status, position, searched_depth, url, checked_at, reason,
-                mean_position, n)
-        left join batch.keyword k on k.workspace_id = $1 and k.key = g.key and k.removed_at is null
-      ),
-      -- Written in the given order, which all writers share.
-      merged as (
-        insert into batch.rank as r (workspace_id, keyword_id, day, engine, device, location, status, position,
-                                     searched_depth, url, checked_at, reason, mean_position)
-        select $1, keyword_id, day, engine, device, location, status, position, searched_depth, url, checked_at, reason,
-               mean_position
-        from given
-        where keyword_id is not null
-        order by n
-        on conflict (workspace_id, keyword_id, day, engine, device, location) do update
-          set status = excluded.status, position = excluded.position, searched_depth = excluded.searched_depth,
-              url = excluded.url, checked_at = excluded.checked_at, reason = excluded.reason,
-              mean_position = excluded.mean_position,
-              revision = least(r.revision, 32766) + 1
-          where ${supersedes('$12')}
-        returning revision
-      )
+      with ${given},
+      merged as (${insert('')} ${merge})
       select (select count(*) filter (where revision = 1) from merged)::int as inserted,
              (select count(*) filter (where revision > 1) from merged)::int as updated,
-             array(select n::int - 1 from given where keyword_id is null order by n) as unknown`,
-    values: [
-      workspaceId,
-      ranks.map(({ key }) => key),
-      ranks.map(({ day }) => day),
-      ranks.map(({ engine }) => engine),
-      ranks.map(({ device }) => device),
-      ranks.map(({ location }) => location),
-      ranks.map(({ status }) => status),
-      ranks.map(({ position }) => position),
-      ranks.map(({ searchedDepth }) => searchedDepth),
-      ranks.map(({ url }) => url),
-      ranks.map(({ checkedAt }) => checkedAt.toISOString()),
-      now,
-      ranks.map(({ reason }) => reason),
-      ranks.map(({ meanPosition }) => meanPosition),
-    ],
+             ${unknown}`,
+    values: valuesOf(workspaceId, ranks, now),
   })
   return merged!
+}
+
+/**
+ * The same for ranks that are probably all new, as nearly all are; not for inside a transaction. An insert that stands back
+ * at a conflict takes each row in twice, as a claim and as a row. So this one does not, where nothing is stored yet of
+ * these keywords on these days in these series. If somebody else is quicker with one, all are merged.
+ */
+export async function addRanks(
+  db: BatchDb,
+  workspaceId: string,
+  ranks: readonly Rank[],
+  now: Date,
+): Promise<MergedRanks> {
+  try {
+    const [added] = await send<MergedRanks>(db, {
+      name: 'add-ranks',
+      text: `
+        with ${given},
+        told as materialized (
+          select 1 as found
+          from batch.keyword k join batch.rank r on r.workspace_id = k.workspace_id and r.keyword_id = k.id
+          where k.workspace_id = $1 and r.workspace_id = $1 and k.key = any ($2::text[]) and r.day = any ($3::date[])
+            and r.engine = any ($4::text[]) and r.device = any ($5::text[]) and r.location = any ($6::text[])
+          limit 1
+        ),
+        added as (${insert('and not exists (select 1 from told)')} returning 1),
+        merged as (${insert('and exists (select 1 from told)')} ${merge})
+        select (select count(*) from added)::int
+                 + (select count(*) filter (where revision = 1) from merged)::int as inserted,
+               (select count(*) filter (where revision > 1) from merged)::int as updated,
+               ${unknown}`,
+      values: valuesOf(workspaceId, ranks, now),
+    })
+    return added!
+  } catch (error) {
+    if (!isDuplicate(error)) throw error
+    return mergeRanks(db, workspaceId, ranks, now)
+  }
+}
+
+function valuesOf(workspaceId: string, ranks: readonly Rank[], now: Date): unknown[] {
+  const instantOf = instantTexts()
+  return [
+    workspaceId,
+    ranks.map(({ key }) => key),
+    ranks.map(({ day }) => day),
+    ranks.map(({ engine }) => engine),
+    ranks.map(({ device }) => device),
+    ranks.map(({ location }) => location),
+    ranks.map(({ status }) => status),
+    ranks.map(({ position }) => position),
+    ranks.map(({ searchedDepth }) => searchedDepth),
+    ranks.map(({ url }) => url),
+    ranks.map(({ checkedAt }) => instantOf(checkedAt)),
+    now,
+    ranks.map(({ reason }) => reason),
+    ranks.map(({ meanPosition }) => meanPosition),
+  ]
+}
+
+/** Instants as text. Many ranks share one, and each is written once. */
+export function instantTexts(): (at: Date) => string {
+  const written = new Map<Date, string>()
+  return (at) => {
+    const text = written.get(at) ?? at.toISOString()
+    written.set(at, text)
+    return text
+  }
 }
 
 export type StoredRank = {

@@ -3,7 +3,7 @@ import type { BatchApp, BatchTx } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { ensureMonths, monthOf, monthsOf, unmadeMonths, withMonths } from '../month-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
-import { type MergedRanks, mergeRanks } from './rank-rows.ts'
+import { addRanks, type MergedRanks, mergeRanks } from './rank-rows.ts'
 
 export type RankRejection = { index: number; code: RankRefusal }
 
@@ -63,7 +63,7 @@ async function storeRanks(
   now: Date,
 ): Promise<MergedRanks> {
   const [first = [], ...more] = portionsOf(ranks)
-  if (more.length === 0) return mergeRanks(app.db, workspaceId, first, now)
+  if (more.length === 0) return addRanks(app.db, workspaceId, first, now)
   return app.db.transaction().execute(async (tx) => {
     const merged = { inserted: 0, updated: 0, unknown: [] as number[] }
     let before = 0

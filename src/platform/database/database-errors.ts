@@ -170,3 +170,9 @@ export function explainConnecting(
     return say(`PostgreSQL at ${server} cannot be used just now; look at the server that ${setting} names.`)
   return error instanceof Error ? error : new Error(String(error))
 }
+
+/** Whether a row was there already. From a node of Citus a copy, or an insert of what was selected, brings the words, but not the code. */
+export function isDuplicate(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message: string }
+  return code === '23505' || (code === 'XX000' && message.startsWith('duplicate key value'))
+}
