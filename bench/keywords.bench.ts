@@ -23,6 +23,7 @@ export async function bench(): Promise<BenchResult[]> {
         spread: kind === 'new' ? 1e9 : knownWorkspaces,
       }
       const measured = await interleave({
+        warmUp: 3,
         rounds: 5,
         ours: async () => {
           const report = await stage.load({

@@ -2,7 +2,7 @@ import { type BenchResult, interleave } from './result.ts'
 import { sized } from './size.ts'
 import { openStage } from './stage.ts'
 
-const workspaces = sized(3000, 200)
+const workspaces = sized(5000, 200)
 const keywords = 40
 const devices = 25
 
@@ -39,6 +39,7 @@ export async function bench(): Promise<BenchResult[]> {
       spread: workspaces,
     })
     const measured = await interleave({
+      warmUp: 2,
       rounds: 5,
       ours: async () =>
         answered(

@@ -20,7 +20,13 @@ export async function interleave(options: {
   readonly ours: () => number | Promise<number>
   readonly floor: () => number | Promise<number>
   readonly rounds: number
+  /** Rounds that are run before and not counted, for processes that have only just started. */
+  readonly warmUp?: number
 }): Promise<Interleaved> {
+  for (let round = 0; round < sized(options.warmUp ?? 0, 0); round++) {
+    await options.ours()
+    await options.floor()
+  }
   const ours: number[] = []
   const floor: number[] = []
   const rounds = sized(options.rounds, 2)
