@@ -29,7 +29,7 @@ export function movementRoutes(http: Http, app: BatchApp): void {
         operationId: 'listMovements',
         summary: 'What rose, fell, entered and left on a day',
         description:
-          'Compared with the last good check before, at most 31 days back; today unless `day` says otherwise. Failed checks tell nothing, and neither does a series of which more than 30 % failed. `shares` counts the keywords that stood in the first 3, 10 and 100.',
+          'Compared with the last good check before, at most 31 days back; today unless `day` says otherwise. Failed checks tell nothing, and neither does a series of which more than 30 % failed. `shares` counts the keywords that stood in the first 3, 10 and 100, of at most 100 series.',
         tags: ['batch'],
         querystring: Type.Object(
           { workspace_id: Type.Optional(WorkspaceId), day: Type.Optional(Day), ...pageQuery },
@@ -85,7 +85,7 @@ export function movementRoutes(http: Http, app: BatchApp): void {
       return envelope({
         day,
         movements: items.map(({ keywordId: _, ...movement }) => movement),
-        shares: shares.slice(0, 100).map(({ top3, top10, top100, broken: _, ...share }) => ({
+        shares: shares.map(({ top3, top10, top100, broken: _, ...share }) => ({
           ...share,
           top_3: top3,
           top_10: top10,

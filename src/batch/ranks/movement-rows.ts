@@ -22,6 +22,9 @@ export type MovementPlace = { keywordId: string; engine: string; device: string;
 
 const farthestBackDays = 31
 
+/** The series that count: named, or, where they are many, those of which no larger share was broken. */
+export type Sound = { readonly series: readonly Series[] } | { readonly mostBroken: number }
+
 /**
  * What moved on a day in these series, compared with the last good check before. Failed checks tell nothing, and a place
  * below what the other check read is not compared. It reads as many keywords as the page needs, in their order: planned
@@ -31,9 +34,16 @@ export async function listMovements(
   pool: pg.Pool,
   workspaceId: string,
   day: Day,
-  sound: readonly Series[],
+  sound: Sound,
   { after, limit }: { after: MovementPlace | undefined; limit: number },
 ): Promise<Movement[]> {
+  const isSound =
+    'series' in sound
+      ? `exists (select from unnest($9::text[], $10::text[], $11::text[]) as s (engine, device, location)
+                    where s.engine = r.engine and s.device = r.device and s.location = r.location)`
+      : `(r.engine, r.device, r.location) in (
+          select engine, device, location from batch.rank where workspace_id = $1 and day = $2
+          group by engine, device, location having ${broken} <= $9::float8 * count(*))`
   const { rows } = await pool.query<Movement>({
     text: `
       select r.keyword_id as "keywordId", k.display as keyword, r.engine, r.device, r.location,
@@ -54,10 +64,9 @@ export async function listMovements(
         and r.position is distinct from p.position
         and coalesce(r.position, 0) <= p.searched_depth and coalesce(p.position, 0) <= r.searched_depth
         and (r.keyword_id, r.engine, r.device, r.location) > ($4, $5, $6, $7)
-        and exists (select from unnest($8::text[], $9::text[], $10::text[]) as s (engine, device, location)
-                    where s.engine = r.engine and s.device = r.device and s.location = r.location)
+        and ${isSound}
       order by r.keyword_id, r.engine, r.device, r.location
-      limit $11`,
+      limit $8`,
     values: [
       workspaceId,
       day,
@@ -66,14 +75,21 @@ export async function listMovements(
       after?.engine ?? '',
       after?.device ?? '',
       after?.location ?? '',
-      sound.map(({ engine }) => engine),
-      sound.map(({ device }) => device),
-      sound.map(({ location }) => location),
       limit,
+      ...('series' in sound
+        ? [
+            sound.series.map(({ engine }) => engine),
+            sound.series.map(({ device }) => device),
+            sound.series.map(({ location }) => location),
+          ]
+        : [sound.mostBroken]),
     ],
   })
   return rows
 }
+
+/** Where something went wrong, and not only nobody searched. */
+const broken = `count(*) filter (where status = 'failed' and reason is distinct from 'not_shown')`
 
 type Series = { readonly engine: string; readonly device: string; readonly location: string }
 
@@ -89,15 +105,20 @@ export type RankShares = Series & {
   readonly top100: number
 }
 
-/** Counts all of a workspace's day, by series: as dear as the day is large. */
-export async function countShares(db: BatchDb, workspaceId: string, day: Day): Promise<RankShares[]> {
+/** Counts all of a workspace's day, by series, and tells of the first: as dear as the day is large. */
+export async function countShares(
+  db: BatchDb,
+  workspaceId: string,
+  day: Day,
+  limit: number,
+): Promise<RankShares[]> {
   const { rows } = await sql<RankShares>`
       select engine, device, location, count(*) filter (where status <> 'failed')::int as keywords,
              count(*) filter (where status = 'failed')::int as failed,
-             count(*) filter (where status = 'failed' and reason is distinct from 'not_shown')::int as broken,
+             ${sql.raw(broken)}::int as broken,
              count(*) filter (where position <= 3)::int as top3, count(*) filter (where position <= 10)::int as top10,
              count(*) filter (where position <= 100)::int as top100
       from batch.rank where workspace_id = ${workspaceId} and day = ${day}
-      group by engine, device, location order by engine, device, location`.execute(db)
+      group by engine, device, location order by engine, device, location limit ${limit}`.execute(db)
   return rows
 }
