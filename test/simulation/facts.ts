@@ -136,6 +136,8 @@ type Method = {
   subscription_id: string
   account_id: string
   state: string
+  /** Why it was turned down; null for one that was the subscription's own, now or once. */
+  failure: string | null
   last4: string | null
   /** Got in exchange for a key for one use. */
   issued: boolean
@@ -226,7 +228,7 @@ export async function gatherFacts(evidence: Evidence): Promise<Facts> {
     ),
     events: await query('select type, subscription_id, occurred_at, data from billing.event order by id'),
     methods: await query(
-      'select id, subscription_id, account_id, state, last4, issued, sealed is not null as is_sealed from billing.payment_method order by id',
+      'select id, subscription_id, account_id, state, failure, last4, issued, sealed is not null as is_sealed from billing.payment_method order by id',
     ),
     webhooks: await query('select event_id, status, reference from billing.webhook'),
     grants: await query('select account_id, subscription_id from billing.trial_grant'),

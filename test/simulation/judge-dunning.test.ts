@@ -49,6 +49,11 @@ function facts(tries: readonly Try[], sweeps: readonly number[], ends?: number):
         canceled_at: isOver ? onDay(ends) : null,
       },
     ],
+    methods: [
+      { id: 'own', failure: null },
+      { id: 'changed', failure: null },
+      { id: 'offered', failure: 'insufficient_funds' },
+    ],
     events: [],
     book: [],
     restores: [],
@@ -80,6 +85,11 @@ test('an offered card is no retry, and takes none away', () => {
   const late = [{ day: 5 }, { day: 8, card: 'offered' }]
   expect(givenUpAfterTheLastRetry(facts(late, [], 8))).toHaveLength(1)
   expect(givenUpAfterTheLastRetry(facts([...late, { day: 8 }], [], 8))).toEqual([])
+})
+
+test('retries with a card that has taken another one’s place count, also once it was replaced itself', () => {
+  const changed = (day: number) => ({ day, card: 'changed' })
+  expect(retriesAreMade(facts([changed(1), changed(3), { day: 4 }], [1, 2, 3, 4]))).toEqual([])
 })
 
 test('a retry that is in doubt stands for the days that come meanwhile; one that made way stands for none', () => {

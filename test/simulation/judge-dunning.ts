@@ -65,7 +65,7 @@ type Dunning = {
   /** When it was paid, or given up; infinite while it is owed. */
   readonly end: number
   readonly attempts: readonly Payment[]
-  /** Those with the subscription's own card. */
+  /** Those with the card that was the subscription's own at the time. */
   readonly own: readonly Payment[]
   /** When the provider took those up that it has on record. */
   readonly takenUpAt: ReadonlyMap<string, number>
@@ -73,16 +73,16 @@ type Dunning = {
   readonly newCards: readonly number[]
 }
 
-function dunningsOf({ invoices, payments, subscriptions, events, book }: Facts): Dunning[] {
+function dunningsOf({ invoices, payments, subscriptions, methods, events, book }: Facts): Dunning[] {
   const takenUpAt = new Map(book.map(({ reference, at }) => [reference, at]))
+  // One that was offered and turned down was nobody's own.
+  const turnedDown = new Set(methods.filter(({ failure }) => failure !== null).map(({ id }) => id))
   const attemptsOf = groupBy(payments, ({ invoice_id }) => invoice_id)
   return invoices
     .filter(({ first_failed_at, hold }) => first_failed_at !== null && hold === null)
     .map((invoice) => {
       const subscription = subscriptions.find(({ id }) => id === invoice.subscription_id)!
       const attempts = [...(attemptsOf.get(invoice.id) ?? [])].sort((a, b) => a.attempt - b.attempt)
-      // Another card is charged for it only where it is offered, and kept only if it paid.
-      const cards = new Set([attempts[0]?.payment_method_id, subscription.payment_method_id])
       const firstFailedAt = invoice.first_failed_at!.getTime()
       return {
         invoice,
@@ -90,7 +90,7 @@ function dunningsOf({ invoices, payments, subscriptions, events, book }: Facts):
         days: dunningDays.map((day) => addLocal(firstFailedAt, subscription.time_zone, 'day', day)),
         end: (invoice.paid_at ?? subscription.canceled_at)?.getTime() ?? Number.POSITIVE_INFINITY,
         attempts,
-        own: attempts.filter(({ payment_method_id }) => cards.has(payment_method_id)),
+        own: attempts.filter(({ payment_method_id }) => !turnedDown.has(payment_method_id)),
         takenUpAt,
         newCards: events
           .filter(
