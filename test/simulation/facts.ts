@@ -136,7 +136,7 @@ type Method = {
   subscription_id: string
   account_id: string
   state: string
-  /** Why it was turned down; null for one that was the subscription's own, now or once. */
+  /** Why it was turned down, or that a restore took it away; null for one that has always been the subscription's own. */
   failure: string | null
   last4: string | null
   /** Got in exchange for a key for one use. */

@@ -51,7 +51,7 @@ function facts(tries: readonly Try[], sweeps: readonly number[], ends?: number):
     ],
     methods: [
       { id: 'own', failure: null },
-      { id: 'changed', failure: null },
+      { id: 'changed', failure: 'lost_in_restore' },
       { id: 'offered', failure: 'insufficient_funds' },
     ],
     events: [],

@@ -76,7 +76,9 @@ type Dunning = {
 function dunningsOf({ invoices, payments, subscriptions, methods, events, book }: Facts): Dunning[] {
   const takenUpAt = new Map(book.map(({ reference, at }) => [reference, at]))
   // One that was offered and turned down was nobody's own.
-  const turnedDown = new Set(methods.filter(({ failure }) => failure !== null).map(({ id }) => id))
+  const turnedDown = new Set(
+    methods.filter(({ failure }) => failure !== null && failure !== 'lost_in_restore').map(({ id }) => id),
+  )
   const attemptsOf = groupBy(payments, ({ invoice_id }) => invoice_id)
   return invoices
     .filter(({ first_failed_at, hold }) => first_failed_at !== null && hold === null)
