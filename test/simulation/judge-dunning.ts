@@ -39,8 +39,10 @@ export function givenUpAfterTheLastRetry(facts: Facts): string[] {
     .filter(({ status, cancel_code }) => status === 'canceled' && cancel_code === 'payment_failed')
     .filter((subscription) => {
       const end = subscription.canceled_at!.getTime()
-      // The end itself is one that the database forgot and was told of again, without what led to it.
-      if (facts.restores.some(({ from, at }) => from <= end && end <= at)) return false
+      // The end itself is one that the database forgot and was told of again, without what led to it. It then comes before
+      // the next charge that the copy knows of, which may be earlier than it was.
+      const ends = [end, ...toldEnds(facts, subscription)]
+      if (facts.restores.some(({ from, at }) => ends.some((one) => from <= one && one <= at))) return false
       const given = facts.invoices.filter(
         ({ subscription_id, status }) => subscription_id === subscription.id && status === 'uncollectible',
       )
@@ -55,6 +57,13 @@ export function givenUpAfterTheLastRetry(facts: Facts): string[] {
     .map(
       ({ id, canceled_at }) => `${id} ended unpaid at ${canceled_at!.toISOString()} without its last retry`,
     )
+}
+
+/** When it was to end, as requests and an exported history told. */
+function toldEnds({ events }: Facts, { id }: Subscription): number[] {
+  return events
+    .filter(({ type, subscription_id }) => type === 'subscription.canceling' && subscription_id === id)
+    .map(({ data }) => Date.parse(String(data['cancel_at'])))
 }
 
 type Dunning = {
