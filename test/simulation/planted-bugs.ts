@@ -525,8 +525,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a late first send is not looked up',
     file: 'src/billing/payments/payment.ts',
-    from: 'return attempt.maybeSentBefore || now.getTime() - attempt.dueAt.getTime() > lateMs',
-    to: 'return attempt.maybeSentBefore && now.getTime() - attempt.dueAt.getTime() > lateMs',
+    from: 'return attempt.maybeSentBefore || comesLate(attempt.dueAt, now)',
+    to: 'return attempt.maybeSentBefore && comesLate(attempt.dueAt, now)',
   },
   {
     name: 'the numbers of attempts skip one',
