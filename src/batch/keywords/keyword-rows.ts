@@ -6,8 +6,8 @@ import { send } from '../statement.ts'
 import type { Keyword } from './keyword.ts'
 
 /**
- * Adds keywords that are new to the workspace and revives removed ones; gives back the keys of those. It is one statement's
- * work, or none, so it is not for inside a transaction: what an insert that came second leaves behind is tried anew.
+ * Adds keywords that are new to the workspace and revives removed ones; gives back the keys of those. Not for inside a
+ * transaction: an insert that came second to somebody else's fails, and a transaction would fail with it.
  */
 export async function insertKeywords(
   db: BatchDb,

@@ -56,6 +56,29 @@ const merge = `
 
 const unknown = 'array(select n::int - 1 from given where keyword_id is null order by n) as unknown'
 
+const mergeText = `
+  with ${given},
+  merged as (${insert('')} ${merge})
+  select (select count(*) filter (where revision = 1) from merged)::int as inserted,
+         (select count(*) filter (where revision > 1) from merged)::int as updated,
+         ${unknown}`
+
+const addText = `
+  with ${given},
+  told as materialized (
+    select 1 as found
+    from batch.keyword k join batch.rank r on r.workspace_id = k.workspace_id and r.keyword_id = k.id
+    where k.workspace_id = $1 and r.workspace_id = $1 and k.key = any ($2::text[]) and r.day = any ($3::date[])
+      and r.engine = any ($4::text[]) and r.device = any ($5::text[]) and r.location = any ($6::text[])
+    limit 1
+  ),
+  added as (${insert('and not exists (select 1 from told)')} returning 1),
+  merged as (${insert('and exists (select 1 from told)')} ${merge})
+  select (select count(*) from added)::int
+           + (select count(*) filter (where revision = 1) from merged)::int as inserted,
+         (select count(*) filter (where revision > 1) from merged)::int as updated,
+         ${unknown}`
+
 /**
  * Stores ranks in one statement, each against what is stored already, by the same rule as `supersedes`. They come
  * sorted and without repeats. A rank told again without a time of its own (it then carries `now`) and with nothing
@@ -69,12 +92,7 @@ export async function mergeRanks(
 ): Promise<MergedRanks> {
   const [merged] = await send<MergedRanks>(db, {
     name: 'merge-ranks',
-    text: `
-      with ${given},
-      merged as (${insert('')} ${merge})
-      select (select count(*) filter (where revision = 1) from merged)::int as inserted,
-             (select count(*) filter (where revision > 1) from merged)::int as updated,
-             ${unknown}`,
+    text: mergeText,
     values: valuesOf(workspaceId, ranks, now),
   })
   return merged!
@@ -94,21 +112,7 @@ export async function addRanks(
   try {
     const [added] = await send<MergedRanks>(db, {
       name: 'add-ranks',
-      text: `
-        with ${given},
-        told as materialized (
-          select 1 as found
-          from batch.keyword k join batch.rank r on r.workspace_id = k.workspace_id and r.keyword_id = k.id
-          where k.workspace_id = $1 and r.workspace_id = $1 and k.key = any ($2::text[]) and r.day = any ($3::date[])
-            and r.engine = any ($4::text[]) and r.device = any ($5::text[]) and r.location = any ($6::text[])
-          limit 1
-        ),
-        added as (${insert('and not exists (select 1 from told)')} returning 1),
-        merged as (${insert('and exists (select 1 from told)')} ${merge})
-        select (select count(*) from added)::int
-                 + (select count(*) filter (where revision = 1) from merged)::int as inserted,
-               (select count(*) filter (where revision > 1) from merged)::int as updated,
-               ${unknown}`,
+      text: addText,
       values: valuesOf(workspaceId, ranks, now),
     })
     return added!
