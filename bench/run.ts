@@ -4,6 +4,7 @@ import { cpus } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { BenchResult } from './result.ts'
+import { clearStages } from './stage.ts'
 
 type Kept = BenchResult & { bench: string; commit: string; node: string; cpus: number; arch: string }
 
@@ -34,15 +35,22 @@ if (values.small && values.keep) {
   process.exit(2)
 }
 if (values.small) process.env['BENCH_SMALL'] = '1'
+// Their databases outlive a process that just ends.
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => clearStages().finally(() => process.exit(1)))
 const results: BenchResult[] = []
-for (const name of all.filter((one) => positionals.length === 0 || positionals.includes(one))) {
-  if (!values.json) process.stderr.write(`measuring ${name} …\n`)
-  const { bench } = (await import(`./${name}.bench.ts`)) as { bench(): Promise<BenchResult[]> }
-  const measured = await bench()
-  // What was measured is not lost if a later bench fails.
-  if (values.json) for (const one of measured) process.stderr.write(`${JSON.stringify(one)}\n`)
-  results.push(...measured)
-  if (values.keep) keep(name, measured)
+try {
+  for (const name of all.filter((one) => positionals.length === 0 || positionals.includes(one))) {
+    if (!values.json) process.stderr.write(`measuring ${name} …\n`)
+    const { bench } = (await import(`./${name}.bench.ts`)) as { bench(): Promise<BenchResult[]> }
+    const measured = await bench()
+    // What was measured is not lost if a later bench fails.
+    if (values.json) for (const one of measured) process.stderr.write(`${JSON.stringify(one)}\n`)
+    results.push(...measured)
+    if (values.keep) keep(name, measured)
+  }
+} finally {
+  await clearStages()
 }
 
 const report = { commit: commit(), node: process.version, cpus: cpus().length, results }

@@ -36,12 +36,30 @@ export type Stage = {
 // The loader turns them on; what is built and shipped runs without, and a stack that is looked up in them is slow.
 const withoutSourceMaps = 'data:text/javascript,process.setSourceMapsEnabled(false)'
 
+/** How each stage that stands now is cleared. */
+const standing = new Set<() => Promise<void>>()
+
+/** Clears what a bench left behind that failed or was broken off. */
+export async function clearStages(): Promise<void> {
+  for (const clear of standing) await clear()
+}
+
 export async function openStage(): Promise<Stage> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-bench-'))
   const server = await openEmbeddedPostgres({ dataDir })
+  const processes: ChildProcess[] = []
+  const clear = async () => {
+    standing.delete(clear)
+    for (const child of processes) child.kill('SIGKILL')
+    await server.close()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+  standing.add(clear)
   await migrate(server.url)
   await migrateQueue(server.url)
   const db = new pg.Client({ connectionString: server.url })
+  // When its server is cleared away, whoever waits for an answer hears of it.
+  db.on('error', () => {})
   await db.connect()
   const environment = {
     DATABASE_URL: server.url,
@@ -50,7 +68,6 @@ export async function openStage(): Promise<Stage> {
     VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
     WEBHOOK_SECRETS: `whsec_${randomBytes(32).toString('base64')}`,
   }
-  const processes: ChildProcess[] = []
   const launch = (script: string, args: string[]) => {
     const child = fork(fileURLToPath(new URL(script, import.meta.url)), args, {
       execArgv: ['--import', 'tsx', '--import', withoutSourceMaps],
@@ -86,10 +103,8 @@ export async function openStage(): Promise<Stage> {
     loadAll,
     load: async (order) => (await loadAll([order]))[0]!,
     async close() {
-      for (const child of processes) child.kill('SIGKILL')
       await db.end()
-      await server.close()
-      rmSync(dataDir, { recursive: true, force: true })
+      await clear()
     },
   }
 }

@@ -8,6 +8,7 @@ import {
   type RankShares,
   type Sound,
 } from './movement-rows.ts'
+import { openRecentlyCounted } from './recently-counted.ts'
 
 /** A series of which more than this share failed on a day tells nothing about that day. */
 const mostFailed = 0.3
@@ -30,9 +31,10 @@ export async function lookUpMovements(
   { mayRecall, ...page }: { after: MovementPlace | undefined; limit: number; mayRecall: boolean },
 ): Promise<{ movements: Movement[]; shares: readonly RankShares[] }> {
   const name = `${workspaceId} ${day}`
-  const recalled = page.after && mayRecall ? recall(db, name) : undefined
+  const memory = memoryOf(db)
+  const recalled = page.after && mayRecall ? memory.recall(name, performance.now()) : undefined
   const counts = recalled ?? judge(await countShares(db, workspaceId, day, mostSeries + 1))
-  if (!recalled) remember(db, name, counts)
+  if (!recalled) memory.remember(name, counts, performance.now())
   const { shares, sound } = counts
   return { movements: await listMovements(pool, workspaceId, day, sound, page), shares }
 }
@@ -48,38 +50,23 @@ function judge(counted: readonly RankShares[]): Counts {
   return { shares, sound: { series } }
 }
 
-type Remembered = { readonly counts: Counts; readonly at: number }
-
-// Long enough for whoever turns the pages, also where other processes answer some of them.
-const rememberedMs = 60_000
-const mostRemembered = 1_000
-// A day has a few; this many of all days together take some megabytes.
-const mostRememberedSeries = 20_000
-const remembered = new WeakMap<BatchDb, { days: Map<string, Remembered>; series: number }>()
-
-function recall(db: BatchDb, name: string): Counts | undefined {
-  const found = remembered.get(db)?.days.get(name)
-  return found && performance.now() - found.at < rememberedMs ? found.counts : undefined
-}
-
-function remember(db: BatchDb, name: string, counts: Counts): void {
-  const all = remembered.get(db) ?? { days: new Map<string, Remembered>(), series: 0 }
-  remembered.set(db, all)
-  const forget = (day: string) => {
-    all.series -= weightOf(all.days.get(day))
-    all.days.delete(day)
-  }
-  // The one counted longest ago stands first.
-  forget(name)
-  const kept = { counts, at: performance.now() }
-  all.days.set(name, kept)
-  all.series += weightOf(kept)
-  while (all.days.size > mostRemembered || all.series > mostRememberedSeries)
-    forget(all.days.keys().next().value!)
-}
-
-function weightOf(kept: Remembered | undefined): number {
-  if (!kept) return 0
-  const { shares, sound } = kept.counts
+function weigh({ shares, sound }: Counts): number {
   return shares.length + ('series' in sound ? sound.series.length : 0)
+}
+
+const openMemory = () =>
+  openRecentlyCounted<Counts>({
+    // Long enough for whoever turns the pages, also where other processes answer some of them.
+    keptMs: 60_000,
+    most: 1_000,
+    // A day has a few series; this many of all days together take some megabytes.
+    mostWeight: 20_000,
+    weigh,
+  })
+const memories = new WeakMap<BatchDb, ReturnType<typeof openMemory>>()
+
+function memoryOf(db: BatchDb) {
+  const memory = memories.get(db) ?? openMemory()
+  memories.set(db, memory)
+  return memory
 }
