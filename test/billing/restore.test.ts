@@ -486,6 +486,80 @@ describe('after a restore', () => {
     expect(await world.rows(offered)).toEqual([{ state: 'dropped' }])
   })
 
+  test('a card whose first charge was in doubt at the backup is kept, whatever came of the next one', async () => {
+    world.script.nextCharges({ kind: 'lost_request' })
+    expect((await world.subscribe('acct')).status).toBe(202)
+    await dump()
+    await world.forgetLeases()
+    await world.runDue()
+    world.script.declineCard('bk_test_ok', 'insufficient_funds')
+    await world.advanceTo('2026-04-05T10:00:00+09:00')
+    expect(await statusOf('acct')).toBe('past_due')
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1 })
+    expect(await statusOf('acct')).toBe('past_due')
+    expect(await world.rows('select state, failure from billing.payment_method')).toEqual([
+      { state: 'kept', failure: null },
+    ])
+    await goOn()
+    world.script.declineCard('bk_test_ok', null)
+    await world.advanceTo('2026-04-06T10:00:00+09:00')
+    expect([await statusOf('acct'), taken('acct')]).toEqual(['active', 2])
+  })
+
+  test('what is in doubt at the backup cannot be left out: nothing is adopted before the provider tells of it', async () => {
+    world.script.nextCharges({ kind: 'lost_request' })
+    await world.subscribe('acct')
+    await dump()
+    await world.forgetLeases()
+    await world.advanceTo('2026-04-05T10:00:00+09:00')
+    const [first] = world.script.book.values()
+    await restore()
+    world.script.book.delete(first!.reference)
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    world.script.book.set(first!.reference, first!)
+    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1 })
+    expect((await world.invoices('acct')).map(({ status }: { status: string }) => status)).toEqual([
+      'paid',
+      'paid',
+    ])
+  })
+
+  test('a dunning that was over by then leaves nothing open of the periods that began meanwhile', async () => {
+    await world.subscribe('acct')
+    await dump()
+    const [paid] = world.script.book.values()
+    const tried = [
+      [1, 1, '2026-04-05T00:00:00Z'],
+      [1, 2, '2026-05-06T00:00:00Z'],
+      [2, 1, '2026-05-05T00:00:00Z'],
+    ] as const
+    world.skipTo('2026-05-20T00:00:00+09:00')
+    await restore()
+    for (const [k, n, at] of tried) {
+      const [{ reference }] = (await world.rows<{ reference: string }>(
+        `select billing.charge_reference('${await idOf('acct')}', ${k}, ${n}) as reference`,
+      )) as [{ reference: string }]
+      const record = {
+        ...paid!,
+        reference,
+        status: 'declined',
+        code: 'insufficient_funds',
+        at: new Date(at),
+      } as const
+      world.script.book.set(reference, { ...record, refunds: [] })
+    }
+    expect(await adopt()).toEqual({ adopted: 3, subscriptions: 1 })
+    await goOn()
+    expect(await statusOf('acct')).toBe('canceled')
+    expect((await world.invoices('acct')).map(({ status }: { status: string }) => status)).toEqual([
+      'uncollectible',
+      'uncollectible',
+      'paid',
+    ])
+  })
+
   test('a held period that an operator tried twice since the backup is still theirs alone to charge', async () => {
     await world.subscribe('acct')
     world.skipTo('2026-06-06T00:00:00+09:00')

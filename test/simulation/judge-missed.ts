@@ -2,11 +2,11 @@ import { createHash } from 'node:crypto'
 import type { Facts } from './facts.ts'
 
 /**
- * A period is held only when it is over and a newer one has begun, and only if nobody was asked for its money: nobody was
- * there to open it in time, or the provider could not be asked and has said since that it knows nothing of it.
+ * A period is held only when it is over and a newer one has begun, opened or about to be, and only if nobody was asked for its
+ * money: nobody was there to open it in time, or the provider could not be asked and has said since that it knows nothing of it.
  */
 export function heldWasMissed(facts: Facts): string[] {
-  const { events, periods, installation, asked, calls, restores } = facts
+  const { events, periods, subscriptions, installation, asked, calls, restores } = facts
   if (!calls) return []
   const found: string[] = []
   const restored = restores.at(-1)?.step ?? -1
@@ -20,7 +20,9 @@ export function heldWasMissed(facts: Facts): string[] {
     }
     const at = occurred_at.getTime()
     if (at < held.end_at.getTime()) found.push(`${name} was held before it was over`)
-    if (!own.some(({ k }) => k > held.k)) found.push(`${name} is held, and no newer one has begun`)
+    const endedAt = subscriptions.find(({ id }) => id === subscription_id)?.canceled_at?.getTime()
+    const ranOn = endedAt === undefined || endedAt >= at
+    if (!ranOn && !own.some(({ k }) => k > held.k)) found.push(`${name} is held, and no newer one has begun`)
     const key = referenceOf(installation, subscription_id!, held.k)
     if (asked.some((one) => one.key === key && one.step > restored))
       found.push(`${name} is held, and its money was asked for`)

@@ -1509,4 +1509,25 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'asked.card === null',
     story: 'test/providers/stripe.test.ts',
   },
+  {
+    name: 'after a restore, what came of a charge in doubt is not asked before later ones are adopted',
+    file: 'src/billing/reconciliation/adopt-payments.ts',
+    from: '[...(await findInDoubt(app, subscription)), ...found]',
+    to: '[...found]',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'adopting goes on with a subscription that may never have begun',
+    file: 'src/billing/reconciliation/adopt-payments.ts',
+    from: "if (subscription.status === 'incomplete' && placed[0]!.k > 0) continue",
+    to: '',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'an adopted failure ends a subscription before all of its periods are there',
+    file: 'src/billing/reconciliation/adopt-payments.ts',
+    from: "if (isLast && !isEnding) return { kind: 'failed_last', paymentId, outcome, payment }",
+    to: 'if (isLast && !isEnding) await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)\n      else',
+    story: 'test/billing/restore.test.ts',
+  },
 ]

@@ -8,7 +8,7 @@ import { readLockedPayments } from '../collection/locked-payment-rows.ts'
 import { settleDecided } from '../collection/settle-decided.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { insertEvents } from '../events/event-rows.ts'
-import { type MethodInUse, outcomeOfPayment } from '../payments/payment.ts'
+import { type MethodInUse, outcomeOfPayment, type PaymentOutcome } from '../payments/payment.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { Provider, ProviderPayment } from '../providers/port.ts'
 import { period } from '../subscriptions/period.ts'
@@ -18,6 +18,7 @@ import { lockSubscription, setPaymentMethod } from '../subscriptions/subscriptio
 import {
   findOpenInvoice,
   insertLostMethod,
+  listInDoubt,
   listKnownReferences,
   listReferences,
   listWithOpenPeriods,
@@ -25,7 +26,7 @@ import {
   noteFailedInvoice,
   type OpenPeriod,
 } from './adoption-rows.ts'
-import { readBook } from './read-book.ts'
+import { BookUnreadable, readBook } from './read-book.ts'
 
 export type Adoption = {
   /** Payments of the provider that were taken over. */
@@ -58,15 +59,42 @@ export async function adoptPayments(
     if (forgotten.size === 0) break
     const found = await findPlaced(app, subscription, open, to, forgotten)
     if (found.length === 0) continue
+    const placed = [...(await findInDoubt(app, subscription)), ...found].sort(
+      (a, b) => a.k - b.k || a.n - b.n,
+    )
+    // Periods that it went on with say that it began; what came of that charge has to be known first.
+    if (subscription.status === 'incomplete' && placed[0]!.k > 0) continue
     subscriptions++
-    for (const placed of found) {
-      if (!(await adopt(app, subscription.subscriptionId, placed, roleOf(placed, found)))) continue
-      await settleFromProvider(app, placed.payment.reference)
-      forgotten.delete(placed.payment.reference)
+    for await (const { reference } of adoptAll(app, subscription.subscriptionId, placed)) {
+      forgotten.delete(reference)
       onProgress(++adopted)
     }
   }
   return { adopted, subscriptions }
+}
+
+/** All of one subscription; tells what has found its place. */
+async function* adoptAll(
+  app: BillingApp,
+  subscriptionId: string,
+  placed: readonly Placed[],
+): AsyncGenerator<Forgotten> {
+  const failed: FailedLast[] = []
+  for (const one of placed) {
+    const taken = await adopt(app, subscriptionId, one, roleOf(one, placed))
+    if (taken.kind === 'failed_last') failed.push(taken)
+    if (taken.kind !== 'settled') continue
+    await settleFromProvider(app, one.payment.reference)
+    yield one.payment
+  }
+  // Such a failure may end the subscription, which closes everything that is owed: all of that has to be there.
+  for (const { paymentId, outcome, payment } of failed.sort((a, b) => +a.payment.at - +b.payment.at)) {
+    await app.db
+      .transaction()
+      .execute((tx) => settleDecided(tx, payment.at, [{ paymentId, outcome }], app.terms.dunningDays))
+    await settleFromProvider(app, payment.reference)
+    yield payment
+  }
 }
 
 /** What the provider knows and we do not. */
@@ -92,7 +120,7 @@ async function readForgottenAt(
       page.map(({ reference }) => reference),
     )
     for (const payment of page)
-      if (!known.has(payment.reference) && payment.status !== 'pending')
+      if (!known.has(payment.reference) && isDecided(payment))
         forgotten.set(payment.reference, { ...payment, provider: name })
   }
 }
@@ -137,6 +165,29 @@ async function findPlaced(
   })
 }
 
+/** What the backup knew without an outcome, where the provider has one by now: whatever came later came after that. */
+async function findInDoubt(app: BillingApp, subscription: Subscription): Promise<Placed[]> {
+  const placed: Placed[] = []
+  for (const { k, n, reference, provider, providerId } of await listInDoubt(
+    app.db,
+    subscription.subscriptionId,
+  )) {
+    const adapter = app.providers.all.find(({ name }) => name === provider)
+    const lookup = await adapter?.findPayment(reference, providerId)
+    if (lookup?.kind === 'unknown' || lookup?.kind === 'credentials_refused')
+      throw new BookUnreadable(
+        `The provider "${provider}" cannot be asked about ${reference} just now; run it again.`,
+      )
+    if (lookup?.kind !== 'found' || !isOf(subscription, lookup.payment)) continue
+    if (isDecided(lookup.payment)) placed.push({ k, n, payment: { ...lookup.payment, provider } })
+  }
+  return placed
+}
+
+function isDecided({ status }: ProviderPayment): boolean {
+  return status !== 'pending'
+}
+
 /** Another amount than the terms say is for a person to look at. */
 function isOf({ price }: Subscription, { amount }: ProviderPayment): boolean {
   return amount.minor === price.minor && amount.currency === price.currency
@@ -154,34 +205,45 @@ function roleOf({ k, n }: Placed, found: readonly Placed[]): Role {
   return { isLast: after.length === 0, cameLater: after.some(({ payment }) => payment.status === 'paid') }
 }
 
+/** A failure that decides what comes of its invoice, and that is not recorded yet. */
+type FailedLast = {
+  readonly kind: 'failed_last'
+  readonly paymentId: string
+  readonly outcome: Extract<PaymentOutcome, { kind: 'failed' }>
+  readonly payment: Forgotten
+}
+
+type Adopted = { readonly kind: 'no_place' | 'settled' } | FailedLast
+
 /** Opens the period and the attempt, as of the time at which the money was asked for, and records what became of it. */
 async function adopt(
   app: BillingApp,
   subscriptionId: string,
   { k, n, payment }: Placed,
   { isLast, cameLater }: Role,
-): Promise<boolean> {
+): Promise<Adopted> {
   const at = payment.at
   return app.db.transaction().execute(async (tx) => {
     const subscription = await lockSubscription(tx, subscriptionId)
-    if (!subscription) return false
+    if (!subscription) return { kind: 'no_place' }
     const method = await methodOf(tx, app.clock(), subscription, payment.provider)
     for (let next = subscription.lastK + 1; next <= k; next++)
       await openPeriod(tx, at, { subscription, k: next, held: next < k, method }, app.terms)
 
     const place = { subscriptionId, k, n }
     const paymentId = await openAttemptNumber(tx, at, place, method, sendingLeaseMs(app.terms))
-    if (paymentId === undefined) return false
+    if (paymentId === undefined) return { kind: 'no_place' }
     const outcome = outcomeOfPayment(payment, { reference: payment.reference, amount: subscription.price })
     // What is about to end is not dunned: its cancellation closes the invoice.
     const isEnding = subscription.status === 'canceling' || subscription.status === 'canceled'
-    if (outcome.kind === 'failed' && (!isLast || isEnding)) await failInPassing(tx, at, paymentId, outcome)
-    else if (outcome.kind === 'paid' && cameLater) {
-      await failInPassing(tx, at, paymentId, { code: 'never_arrived' })
+    if (outcome.kind === 'failed') {
+      if (isLast && !isEnding) return { kind: 'failed_last', paymentId, outcome, payment }
+      await failInPassing(tx, at, paymentId, outcome)
+    } else if (outcome.kind === 'paid') {
+      if (cameLater) await failInPassing(tx, at, paymentId, { code: 'never_arrived' })
       await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
-    } else if (outcome.kind === 'paid' || outcome.kind === 'failed')
-      await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
-    return true
+    }
+    return { kind: 'settled' }
   })
 }
 

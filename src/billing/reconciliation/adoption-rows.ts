@@ -54,6 +54,25 @@ export async function listReferences(
   return rows
 }
 
+/** A subscription's attempts that nobody has the outcome of, by period and number. */
+export async function listInDoubt(
+  db: BillingDb,
+  subscriptionId: string,
+): Promise<{ k: number; n: number; reference: string; provider: string; providerId: string | null }[]> {
+  const { rows } = await sql<{
+    k: number
+    n: number
+    reference: string
+    provider: string
+    providerId: string | null
+  }>`
+    select d.k, p.attempt as n, p.provider_reference as reference, p.provider, p.provider_id as "providerId"
+    from billing.period d join billing.payment p on p.invoice_id = d.invoice_id
+    where d.subscription_id = ${subscriptionId} and p.status in ('sending', 'unknown')
+    order by d.k, p.attempt`.execute(db)
+  return rows
+}
+
 /** A place for a payment method whose key the backup does not hold. */
 export async function insertLostMethod(
   tx: BillingTx,
