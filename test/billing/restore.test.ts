@@ -441,6 +441,14 @@ describe('after a restore', () => {
     await world.advanceTo('2026-05-06T00:00:00+09:00')
     expect(await statusOf('acct')).toBe('past_due')
     expect(asked).toEqual([])
+
+    // Whoever brings another card puts it right, and so does an end.
+    expect(await statusOf('trial')).toBe('canceled')
+    const alarmed = async () => (await listAlarms(world.app.db, 10)).map(({ subject }) => subject)
+    expect(await alarmed()).toEqual([await idOf('acct')])
+    const offer = { subscription_id: await idOf('acct'), payment_method: { billing_key: 'bk_test_ok' } }
+    expect((await world.post('/payment-method', offer)).status).toBe(200)
+    expect([await statusOf('acct'), await alarmed()]).toEqual(['active', []])
   })
 
   test('a charge that waited for its customer before the backup, and one that waits since, both end', async () => {

@@ -1,6 +1,7 @@
 import type { BillingTx } from '../app.ts'
 import type { NewEvent } from '../events/event-rows.ts'
 import { reviveRetries } from '../invoices/dunning-rows.ts'
+import { clearLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import { type KeptMethod, retireMethods } from '../payments/payment-method-rows.ts'
 import type { Card } from '../providers/port.ts'
 import { type SubscriptionStatus, statusAfterPaid } from '../subscriptions/subscription.ts'
@@ -41,8 +42,11 @@ export async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date
         newMethodId: newMethod ? locked.methodId : null,
       })),
   })
-  for (const { locked, newMethod } of moves)
-    if (newMethod) await reviveRetries(tx, locked.subscriptionId, now)
+  for (const { locked, newMethod } of moves) {
+    if (!newMethod) continue
+    await reviveRetries(tx, locked.subscriptionId, now)
+    await clearLostInRestore(tx, locked.subscriptionId)
+  }
 }
 
 type Move = {

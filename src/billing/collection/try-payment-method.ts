@@ -4,6 +4,7 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { findOldestFailed } from '../invoices/dunning-rows.ts'
 import { chargeOrLook, readyMethod } from '../payments/charge-payment.ts'
+import { clearLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import type { Attempt } from '../payments/payment.ts'
 import {
   describeMethod,
@@ -242,6 +243,7 @@ async function noteChange(
   }
   const event = { type: 'payment_method.changed', accountId, subscriptionId } as const
   await insertEvents(tx, now, [terms ? { ...event, data: terms } : event])
+  await clearLostInRestore(tx, subscriptionId)
 }
 
 /** What is owed is charged with the new payment method. While another charge of it is in doubt, this one waits. */

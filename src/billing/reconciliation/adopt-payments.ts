@@ -1,4 +1,3 @@
-import { raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
 import type { BillingApp, BillingTerms, BillingTx } from '../app.ts'
 import { isCalendarStopped } from '../charging-stop-rows.ts'
@@ -8,6 +7,7 @@ import { readLockedPayments } from '../collection/locked-payment-rows.ts'
 import { settleDecided } from '../collection/settle-decided.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { raiseLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import { type MethodInUse, outcomeOfPayment, type PaymentOutcome } from '../payments/payment.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { Provider, ProviderPayment } from '../providers/port.ts'
@@ -259,9 +259,8 @@ async function methodOf(
   const made = newId('pm_', now)
   await insertLostMethod(tx, { methodId: made, accountId, subscriptionId, provider }, now)
   await setPaymentMethod(tx, subscriptionId, made)
-  const note =
-    'It was paid for after the backup with a payment method that is lost. Ask the customer for one; until then its renewals fail.'
-  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, now)
+  const what = 'It was paid for after the backup with a payment method that is lost.'
+  await raiseLostInRestore(tx, subscriptionId, what, now)
   return { methodId: made, provider, sealed: null, exchanged: true }
 }
 

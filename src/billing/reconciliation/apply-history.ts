@@ -1,4 +1,3 @@
-import { raiseAlarm } from '../../platform/alarm.ts'
 import { lockAccount } from '../accounts/account-rows.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
@@ -6,6 +5,7 @@ import type { HistoryLine } from '../audit/export-history.ts'
 import { insertEvents } from '../events/event-rows.ts'
 import { stopDunning } from '../invoices/dunning-rows.ts'
 import { eraseTraces } from '../lifecycle/erase-account.ts'
+import { raiseLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import { dropMethod } from '../payments/payment-method-rows.ts'
 import { noteCancellation, takeBackCancellation } from '../subscriptions/cancellation-rows.ts'
 import { lockSubscription, lockSubscriptions } from '../subscriptions/subscription-rows.ts'
@@ -187,7 +187,10 @@ async function loseMethod(
   methodId: string | null,
 ): Promise<void> {
   if (methodId !== null) await markMethodLost(tx, methodId)
-  const note =
-    'Its payment method was changed after the backup and is lost. Ask the customer for one; until then its renewals fail.'
-  await raiseAlarm(tx, { kind: 'payment_method_lost_in_restore', subject: subscriptionId, note }, now)
+  await raiseLostInRestore(
+    tx,
+    subscriptionId,
+    'Its payment method was changed after the backup and is lost.',
+    now,
+  )
 }

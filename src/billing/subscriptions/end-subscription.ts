@@ -1,5 +1,6 @@
 import type { BillingTx } from '../app.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { clearLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import { markCanceled } from './cancellation-rows.ts'
 
 /** Ends a subscription for good. `at` is when it ended by right, `now` when that was done; one that has ended stays. */
@@ -10,6 +11,7 @@ export async function endSubscription(
 ): Promise<void> {
   const ended = await markCanceled(tx, subscriptionId, end)
   if (!ended) return
+  await clearLostInRestore(tx, subscriptionId)
   await insertEvents(tx, end.now, [
     {
       type: 'subscription.canceled',
