@@ -1,5 +1,6 @@
+import type { SourceName } from '../src/batch/sources/port.ts'
 import { ConfigError, readConfig } from '../src/config.ts'
-import { credentialsOf, keysOfAnother, twoHosted } from '../src/settings/source-settings.ts'
+import { credentialsOf, keysOfAnother, twoHosted, usualRateOf } from '../src/settings/source-settings.ts'
 
 /** What docs/settings.md says of one variable of the environment. Names and accepted forms come from config.ts itself. */
 export type Setting = {
@@ -41,7 +42,7 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
       name: 'ANSWER_WITHIN_MS',
       fallback: '15000',
       meaning:
-        'How long a request about money may wait for the provider before it is answered with 202; at most `PROVIDER_TIMEOUT_MS` and 8 seconds.',
+        'How long a request about money may wait for the provider before it is answered with 202; at most `PROVIDER_TIMEOUT_MS` plus 8 seconds.',
     },
     {
       name: 'TOKEN_CONCURRENCY',
@@ -235,17 +236,21 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     { name: 'SCHEDULE_AGGREGATION', fallback: '30 0 * * *', meaning: 'When search volumes are aggregated.' },
   ],
   'Sources of ranks, volumes and trends': [
-    ...Object.entries(credentialsOf).flatMap(([source, variables]) =>
+    ...entriesOf(credentialsOf).flatMap(([source, variables]) =>
       settingsOfSource(source, Object.values(variables)),
     ),
-    ...Object.entries(keysOfAnother).flatMap(([source, keeper]) =>
+    ...entriesOf(keysOfAnother).flatMap(([source, keeper]) =>
       settingsOfSource(source, [], `that of \`${keeper}\`, whose keys open it`),
     ),
   ],
 }
 
+function entriesOf<T>(table: Readonly<Partial<Record<SourceName, T>>>): [SourceName, T][] {
+  return Object.entries(table) as [SourceName, T][]
+}
+
 /** Each source is off until all of its keys are set. */
-function settingsOfSource(source: string, keys: readonly string[], usualUrl = 'its own'): Setting[] {
+function settingsOfSource(source: SourceName, keys: readonly string[], usualUrl = 'its own'): Setting[] {
   const prefix = source.toUpperCase()
   const licence =
     source === 'naver_searchad' ? ' Its terms allow the numbers for buying and running search ads only.' : ''
@@ -265,7 +270,7 @@ function settingsOfSource(source: string, keys: readonly string[], usualUrl = 'i
     },
     {
       name: `${prefix}_RATE`,
-      fallback: '(by source; 200 on loopback)',
+      fallback: `(${usualRateOf(source)}; 200 on loopback)`,
       meaning: 'Calls a second, of all processes.',
     },
     {
@@ -333,7 +338,7 @@ export function renderSettings(): string {
   return `# Settings
 
 Every process and every command reads these variables of the environment once, at its start, completed by a \`.env\` file in its working
-folder, in which provider keys are refused. All problems are told at once. \`npm run settings\` writes this page; a test fails while it differs
+folder, in which keys of providers and sources, and Stripe's and PortOne's own webhook secrets, are refused. All problems are told at once. \`npm run settings\` writes this page; a test fails while it differs
 from the code.
 
 ${parts.join('\n')}`

@@ -46,6 +46,12 @@ const usualRate: Readonly<Partial<Record<SourceName, number>>> = {
   search_console: 10,
 }
 const nearRate = 200
+
+/** Calls a second, where nobody says otherwise. */
+export function usualRateOf(name: SourceName): number {
+  return usualRate[name] ?? 2
+}
+
 const usualBudget = 1_000
 const nearBudget = 1_000_000
 const mostCalls = 100_000_000
@@ -109,7 +115,7 @@ function limitsOf(read: Reader, name: SourceName, baseUrl: string | undefined) {
   const prefix = name.toUpperCase()
   const isNear = baseUrl !== undefined && isUrlOfLoopback(baseUrl)
   return {
-    ratePerSecond: rateOf(read, `${prefix}_RATE`, isNear ? nearRate : (usualRate[name] ?? 2)),
+    ratePerSecond: rateOf(read, `${prefix}_RATE`, isNear ? nearRate : usualRateOf(name)),
     budgetPerDay: read.integer(`${prefix}_BUDGET_PER_DAY`, isNear ? nearBudget : usualBudget, 0, mostCalls),
     workspaceBudgetPerDay: read.integer(`${prefix}_WORKSPACE_BUDGET_PER_DAY`, 0, 0, mostCalls),
   }
