@@ -1,13 +1,13 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { buildHttp } from '../../src/platform/http/http.ts'
 import { openRequestRate } from '../../src/platform/http/request-rate.ts'
 import { openShare } from '../../src/platform/http/share.ts'
 import { openTurns } from '../../src/platform/http/turns.ts'
 import { openWorld, type World } from '../world.ts'
+import { openSlowDoor } from './slow-door.ts'
 
 let world: World
 beforeAll(async () => {
@@ -117,45 +117,10 @@ test('a rate lets in again what has left the last minute', () => {
   expect([rate.admit('t'), rate.admit('t'), rate.admit('t')]).toEqual([0, 0, 60])
 })
 
-/** A door of its own with a route that answers when it is told to. */
-async function openSlowDoor(concurrency: number) {
-  const waiting: (() => void)[] = []
-  const http = buildHttp({
-    access: world.app.access,
-    limiter: world.app.limiter,
-    openPrefixes: [],
-    onAnswer() {},
-    onFault() {},
-    fairness: { concurrency, perMinute: 0, ratedPrefix: '/', isCrowded: () => false },
-  })
-  http.get('/slow', { config: { access: 'batch:read' } }, async () => {
-    await new Promise<void>((resolve) => waiting.push(resolve))
-    return { success: true }
-  })
-  http.get('/quick', { config: { access: 'billing:read' } }, async () => ({ success: true }))
-  const sizes: number[] = []
-  http.post('/large', { config: { access: 'batch:read' }, bodyLimit: 2 ** 21 }, async (request) => {
-    sizes.push(++working)
-    await sleep(20)
-    working--
-    return { size: JSON.stringify(request.body).length }
-  })
-  http.get('/list', { config: { access: 'batch:read' } }, async (request) => {
-    sizes.push(++working)
-    await sleep(20)
-    working--
-    // More than the kernel keeps for a peer that takes nothing.
-    return { text: 'x'.repeat((request.query as { huge?: string }).huge ? 16_000_000 : 10) }
-  })
-  let working = 0
-  const url = await http.listen({ host: '127.0.0.1', port: 0 })
-  return { http, url, waiting, sizes, port: (http.server.address() as AddressInfo).port }
-}
-
 test('so many requests of one token are worked at a time, 512 wait, and the next is turned away', {
   retry: 3,
 }, async () => {
-  const door = await openSlowDoor(2)
+  const door = await openSlowDoor(world.app, 2)
   const token = await world.makeToken({})
   const statuses: number[] = []
   const get = async () => {
@@ -186,7 +151,7 @@ test('so many requests of one token are worked at a time, 512 wait, and the next
 test('who leaves while waiting frees the place, and who leaves while being worked does not', {
   retry: 3,
 }, async () => {
-  const door = await openSlowDoor(1)
+  const door = await openSlowDoor(world.app, 1)
   const token = await world.makeToken({})
   const ask = () => {
     const socket = connect(door.port, '127.0.0.1')
@@ -211,10 +176,59 @@ test('who leaves while waiting frees the place, and who leaves while being worke
   await door.http.close()
 })
 
+test('a connection that breaks gives back the turns of all its requests, those behind the first too', async () => {
+  const door = await openSlowDoor(world.app, 4)
+  const token = await world.makeToken({})
+  const socket = connect(door.port, '127.0.0.1')
+  socket.write(`GET /slow HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`.repeat(6))
+  await expect.poll(() => door.waiting.length).toBe(4)
+  // Two are done and wait for the first to be answered, two are worked, and two wait for their turn.
+  for (const answer of door.waiting.splice(2)) answer()
+  await expect.poll(() => door.waiting.length).toBe(2)
+  socket.destroy()
+  await expect.poll(door.connections).toBe(0)
+  for (const answer of door.waiting.splice(0)) answer()
+
+  const headers = { authorization: `Bearer ${token}` }
+  const later = Array.from({ length: 4 }, async () => (await fetch(`${door.url}/slow`, { headers })).status)
+  await expect.poll(() => door.waiting.length, { timeout: 10_000 }).toBe(4)
+  for (const answer of door.waiting.splice(0)) answer()
+  expect(await Promise.all(later)).toEqual(Array(4).fill(200))
+  await door.http.close()
+})
+
+test('who leaves while the token is looked up gives the turn back', async () => {
+  let look: () => void = () => {}
+  const found = new Promise<void>((resolve) => {
+    look = resolve
+  })
+  const asked: string[] = []
+  const identify = async (authorization = '') => {
+    asked.push(authorization)
+    await found
+    return world.app.access.identify(authorization)
+  }
+  const door = await openSlowDoor({ ...world.app, access: { identify } }, 1)
+  const token = await world.makeToken({})
+  const socket = connect(door.port, '127.0.0.1')
+  socket.write(`GET /slow HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${token}\r\n\r\n`)
+  await expect.poll(() => asked.length).toBe(1)
+  socket.destroy()
+  await expect.poll(door.connections).toBe(0)
+  look()
+  await expect.poll(() => door.waiting.length).toBe(1)
+  door.waiting[0]!()
+  const later = fetch(`${door.url}/slow`, { headers: { authorization: `Bearer ${token}` } })
+  await expect.poll(() => door.waiting.length, { timeout: 10_000 }).toBe(2)
+  door.waiting[1]!()
+  expect((await later).status).toBe(200)
+  await door.http.close()
+})
+
 test('large bodies of one token are worked one at a time if there are others, small ones and those of others beside them', {
   retry: 3,
 }, async () => {
-  const door = await openSlowDoor(64)
+  const door = await openSlowDoor(world.app, 64)
   const token = await world.makeToken({})
   const other = await world.makeToken({})
   const post = async (bearer: string, bytes: number) =>
@@ -241,7 +255,7 @@ test('large bodies of one token are worked one at a time if there are others, sm
 test('long pages of one token are made one at a time if there are others, and four that nobody takes hold up only the next', {
   retry: 3,
 }, async () => {
-  const door = await openSlowDoor(64)
+  const door = await openSlowDoor(world.app, 64)
   const token = await world.makeToken({})
   const headers = { authorization: `Bearer ${token}` }
   const list = async (limit: number, bearer = headers) =>

@@ -181,6 +181,20 @@ export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
     story: fairness,
   },
   {
+    name: 'a connection that breaks keeps the turns of what was sent behind its first request',
+    file: 'src/platform/http/fairness.ts',
+    from: "socket.once('close', () => those.forEach(close))",
+    to: "socket.once('close', () => those.clear())",
+    story: fairness,
+  },
+  {
+    name: 'who leaves while the token is looked up keeps a turn',
+    file: 'src/platform/http/fairness.ts',
+    from: 'const closed = request.raw.socket.destroyed',
+    to: 'const closed = false',
+    story: fairness,
+  },
+  {
     name: 'an unsigned notification is believed',
     file: 'src/billing/providers/standard-webhooks.ts',
     from: 'return authentic ? { eventId: id } : undefined',

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { othersFirst } from '../pieces.ts'
 import { type Refusal, refuse } from '../refusal.ts'
@@ -22,7 +23,13 @@ declare module 'fastify' {
   }
 }
 
-type Held = { readonly held: [Turns, string][]; answered: boolean; closed: boolean }
+type Held = {
+  readonly held: [Turns, string][]
+  answered: boolean
+  closed: boolean
+  /** Frees its place, while it waits for a turn. */
+  leave: (() => void) | undefined
+}
 
 // Shorter than the time in which a request must have arrived whole: who waits is told so, not that it sends too slowly.
 const mostWaiting = { waiting: 512, waitMs: 25_000 }
@@ -52,14 +59,13 @@ export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }:
 
   async function take(turns: Turns, request: FastifyRequest, name: string, withinMs?: number): Promise<void> {
     if (!turns.tryTake(name)) {
-      let leave = () => {}
-      const onGone = () => leave()
-      request.raw.socket.once('close', onGone)
-      const onPlace = (toLeave: () => void) => {
-        leave = toLeave
+      const mine = request.share!
+      const onPlace = (leave: () => void) => {
+        mine.leave = leave
+        if (mine.closed) leave()
       }
       const isIn = await turns.wait(name, request.routeOptions.config.access!, onPlace, withinMs)
-      request.raw.socket.off('close', onGone)
+      mine.leave = undefined
       if (!isIn) throw tooMany(1, 'This token has too many requests under way; wait for Retry-After.')
     }
     hold(request, turns, name)
@@ -77,8 +83,10 @@ export function openFairness({ concurrency, perMinute, ratedPrefix, isCrowded }:
             `This token has made its ${perMinute} billing requests of the last minute; wait for Retry-After.`,
           )
       }
-      request.share = { held: [], answered: false, closed: false }
-      reply.raw.once('close', () => closed(request))
+      // Whoever left while the token was looked up is gone already, and nothing tells of it any more.
+      const closed = request.raw.socket.destroyed
+      request.share = { held: [], answered: false, closed, leave: undefined }
+      watchClose(request, reply)
       const line = lineOf(request)
       share.seen(request.principal.tokenId)
       // All waits before the body is read are one: what they leave over is the time in which it has to arrive.
@@ -135,10 +143,28 @@ function hold(request: FastifyRequest, turns: Turns, name: string): void {
   request.share!.held.push([turns, name])
 }
 
+const underWay = new WeakMap<Socket, Set<FastifyRequest>>()
+
+/**
+ * Of a connection that breaks Node tells only the request that is being answered, not those that were sent behind it. They
+ * are many, so they share one listener.
+ */
+function watchClose(request: FastifyRequest, reply: FastifyReply): void {
+  reply.raw.once('close', () => close(request))
+  const { socket } = request.raw
+  const those = underWay.get(socket) ?? new Set()
+  those.add(request)
+  if (underWay.has(socket)) return
+  underWay.set(socket, those)
+  socket.once('close', () => those.forEach(close))
+}
+
 /** The connection is done with the request. If its work goes on without a listener, it still counts. */
-function closed(request: FastifyRequest): void {
+function close(request: FastifyRequest): void {
+  underWay.get(request.raw.socket)?.delete(request)
   if (!request.share) return
   request.share.closed = true
+  request.share.leave?.()
   if (request.share.answered) giveAllBack(request)
 }
 
