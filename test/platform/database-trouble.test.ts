@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -91,6 +91,32 @@ test('once something was begun the answer is 500 OutcomeUnknown, and the work go
   ])
   const again = await subscribe('acct_begun', { 'idempotency-key': 'begun' })
   expect([201, 202]).toContain(again.status)
+})
+
+describe('a request that cannot be read, and that the database cannot count', () => {
+  const headers = { 'content-type': 'application/json' }
+  test.each([
+    ['another content type', { raw: 'a', headers: { 'content-type': 'text/plain' } }],
+    ['broken JSON', { raw: '{', headers }],
+    ['too large a body', { raw: `"${'x'.repeat(256 * 1024)}"`, headers }],
+  ])(
+    '%s: trouble is 503, a fault is logged and 500, and neither is said in the database’s words',
+    async (_what, asked) => {
+      const ask = () => world.ask('POST', '/api/batch/keywords', asked)
+      expect((await ask()).status).toBeLessThan(500)
+      await trouble(['platform.rate_window', 'platform.write_probe'], '53100')
+      expect(answered(await ask())).toEqual(unavailable)
+      expect((await world.get('/readyz', { token: null })).body.reason).toBe('disk_full')
+
+      await trouble('platform.rate_window', '22021')
+      const failed = vi.spyOn(world.app.log, 'error')
+      const { status, body, text } = await ask()
+      expect([status, body.error.code, body.error.type]).toEqual([500, 'internal_error', 'DatabaseError'])
+      expect(text).not.toContain('planted')
+      expect(failed.mock.calls.map(([event]) => event)).toEqual(['http.failed'])
+      failed.mockRestore()
+    },
+  )
 })
 
 test('an encoding error of the database is our fault, not the caller’s', async () => {

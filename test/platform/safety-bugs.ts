@@ -6,6 +6,7 @@ const hardening = 'test/platform/hardening.test.ts'
 const tokens = 'test/platform/tokens.test.ts'
 const sessions = 'test/platform/sessions.test.ts'
 const fairness = 'test/platform/fairness.test.ts'
+const databaseTrouble = 'test/platform/database-trouble.test.ts'
 const erasure = 'test/billing/kept-answers.test.ts'
 const config = 'src/config.test.ts'
 const recentRanks = 'test/batch/recent-ranks.test.ts'
@@ -158,6 +159,13 @@ export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
     from: 'request_id: loggedId(request.id),\n      method',
     to: 'request_id: request.id,\n      method',
     story: hardening,
+  },
+  {
+    name: 'what the database says of a failed count is said to the caller',
+    file: 'src/platform/http/http.ts',
+    from: '(failure: unknown) => failure,',
+    to: '(failure: unknown) => Promise.reject(failure),',
+    story: databaseTrouble,
   },
   {
     name: 'a compressed body is read',

@@ -48,18 +48,18 @@ export function openAccessHooks(access: Identifies, limiter: RateLimiter) {
   }
 }
 
-/** A body that cannot be read names no workspace, so it counts against the token itself. */
+/** A body that cannot be read names no workspace, so it counts against the token itself. Throws if it is one too many. */
 export async function countUnparsable(
   limiter: RateLimiter,
   request: FastifyRequest,
   reply: FastifyReply,
   refusal: Refusal | undefined,
-): Promise<Refusal | undefined> {
+): Promise<void> {
   const unparsable = refusal && unparsableCodes.has(refusal.code) && request.routeOptions.config.limited
-  if (!unparsable || !request.principal || request.counted) return refusal
+  if (!unparsable || !request.principal || request.counted) return
   const verdict = await limiter.admit(tokenBucket(request))
   tellLimit(reply, verdict)
-  return verdict.admitted ? refusal : limited(verdict)
+  if (!verdict.admitted) throw limited(verdict)
 }
 
 const unparsableCodes = new Set([

@@ -196,14 +196,19 @@ export function buildHttp(options: HttpOptions): Http {
   http.setNotFoundHandler(async () => {
     throw refuse('route_not_found')
   })
-  http.setErrorHandler(async (raised, request, reply) => {
+  http.setErrorHandler(async (first, request, reply) => {
+    const isLibrary = isOpen(request, options.openPrefixes)
+    // Whatever is thrown in here Fastify tells in the thrower's own words.
+    const raised = await countUnparsable(options.limiter, request, reply, refusalOf(first, isLibrary)).then(
+      () => first,
+      (failure: unknown) => failure,
+    )
     const trouble = troubleOf(raised)
     if (trouble) options.onTrouble?.(trouble)
     // "Nothing was done" must not be said of a write whose answer was lost.
     const doubtful = mayHaveWritten(raised) && !reads.has(request.method)
     const error = doubtful ? new OutcomeUnknown({ cause: raised }) : raised
-    const told = refusalOf(error, isOpen(request, options.openPrefixes))
-    const refusal = await countUnparsable(options.limiter, request, reply, told)
+    const refusal = refusalOf(error, isLibrary)
     if (refusal?.code === 'unauthorized') await badTokens.slowDown(request.socket.remoteAddress ?? '')
     if (refusal?.code === 'invalid_signature') {
       // Slow does not mean held in memory.
