@@ -4,6 +4,7 @@ import { openDb } from '../../src/platform/database/db.ts'
 import { enqueue } from '../../src/platform/queue/queue.ts'
 import { freeDeadWorkers } from '../../src/platform/queue/queue-schema.ts'
 import { startQueueWorker, type WorkerOptions } from '../../src/platform/queue/queue-worker.ts'
+import { openLease } from '../../src/platform/queue/worker-lease.ts'
 import { openProxy } from '../chaos/proxy.ts'
 import { urlThrough } from '../postgres.ts'
 import { openWorld, type World } from '../world.ts'
@@ -67,6 +68,19 @@ test('a worker that stops while its link to the database breaks ends in peace', 
   link.heal()
   await stopped
   await link.close()
+})
+
+test('a lease that does not get its lock leaves no session behind', async () => {
+  await world.query(`create function public.pg_advisory_lock(bigint) returns void language plpgsql as $$
+    begin raise exception 'planted' using errcode = '53200'; end $$`)
+  const url = new URL(world.databaseUrl)
+  url.searchParams.set('options', '-c search_path=public,pg_catalog')
+  await expect(openLease(url.toString())).rejects.toMatchObject({ code: '53200' })
+  const sessions = () =>
+    world.query(
+      "select 1 from pg_stat_activity where datname = current_database() and application_name = 'rankledger worker lease'",
+    )
+  await expect.poll(sessions, { timeout: 10_000 }).toEqual([])
 })
 
 test.each([

@@ -203,6 +203,13 @@ export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
     story: fairness,
   },
   {
+    name: 'a lease that does not get its lock leaves its session open',
+    file: 'src/platform/queue/worker-lease.ts',
+    from: 'session.end().catch(() => {})\n    throw error',
+    to: 'throw error',
+    story: 'test/platform/queue-connections.test.ts',
+  },
+  {
     name: 'an unsigned notification is believed',
     file: 'src/billing/providers/standard-webhooks.ts',
     from: 'return authentic ? { eventId: id } : undefined',

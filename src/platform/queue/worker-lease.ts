@@ -43,13 +43,7 @@ export async function openLease(sessionUrl: string): Promise<WorkerLease> {
   session.on('error', () => lose())
   session.on('end', () => lose())
   await session.connect()
-  // A machine that vanishes without a word is noticed by the server within about ten seconds.
-  await session.query(
-    'set tcp_keepalives_idle = 4; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3; set statement_timeout = 5000',
-  )
-
-  const lockKey = randomBytes(8).readBigInt64BE()
-  await session.query('select pg_advisory_lock($1)', [lockKey])
+  const lockKey = await takeLock(session)
   const row: { id: string | undefined; lease: bigint } = { id: undefined, lease: 0n }
 
   async function register(pool: WorkerPool): Promise<void> {
@@ -107,5 +101,22 @@ export async function openLease(sessionUrl: string): Promise<WorkerLease> {
         .catch(() => {})
       await session.end().catch(() => {})
     },
+  }
+}
+
+/** Whoever does not get the lock asks again within a second, so a session that goes without is not left open. */
+async function takeLock(session: pg.Client): Promise<bigint> {
+  const key = randomBytes(8).readBigInt64BE()
+  try {
+    // A machine that vanishes without a word is noticed by the server within about ten seconds.
+    await session.query(
+      'set tcp_keepalives_idle = 4; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3; set statement_timeout = 5000',
+    )
+    await session.query('select pg_advisory_lock($1)', [key])
+    return key
+  } catch (error) {
+    // Not waited for: a server that has fallen silent says nothing to this either.
+    session.end().catch(() => {})
+    throw error
   }
 }
