@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type App, type AppOptions, openApp } from '../app.ts'
 import { stopCharging } from '../billing/charging-stop.ts'
 import { type Config, loadConfig } from '../config.ts'
-import { untilAskedToStop } from '../platform/shutdown.ts'
+import { endOf, endWithin, mostAfterCallsMs, untilAskedToStop } from '../platform/shutdown.ts'
 import { underGuard } from './command.ts'
 
 export type Service = {
@@ -11,9 +11,14 @@ export type Service = {
   readonly startedAt: number
   /** The signal that asks it to stop. */
   readonly stopSignal: Promise<string>
+  /** Says how to close what was opened, should the work fail later: whatever listens or works on keeps a process alive. */
+  onFailure(close: () => Promise<unknown> | undefined): void
 }
 
-/** Runs a long-lived process until its work is done: opens the app, stops charging if that is asked for, and closes after. */
+/**
+ * Runs a long-lived process until its work is done: opens the app, stops charging if that is asked for, and closes after;
+ * if the work fails, what that has opened as well.
+ */
 export function runService(
   { name, chargingStopped }: { name: 'serve' | 'work'; chargingStopped: boolean },
   work: (service: Service) => Promise<number>,
@@ -30,9 +35,16 @@ export function runService(
     }
     const app = await openUnlessStopped(config, options, stopSignal)
     if (!app) return 0
+    const opened: (() => Promise<unknown> | undefined)[] = []
+    const onFailure: Service['onFailure'] = (close) => void opened.push(close)
     try {
       await stopIfAsked(app, chargingStopped)
-      return await work({ app, startedAt, stopSignal })
+      return await work({ app, startedAt, stopSignal, onFailure })
+    } catch (error) {
+      const left = endWithin(app.config.provider.timeoutMs + mostAfterCallsMs, 1)
+      app.providerGuard.shut()
+      await endOf([...opened.map((close) => close()), app.providerGuard.idle()], left())
+      throw error
     } finally {
       await app.close()
     }

@@ -45,19 +45,24 @@ With --json it says nothing but lines of JSON: the log, and no banner.`,
 }
 
 async function serveApp(
-  { app, startedAt, stopSignal }: Service,
+  { app, startedAt, stopSignal, onFailure }: Service,
   { withWorker, withBanner }: { withWorker: boolean; withBanner: boolean },
 ): Promise<number> {
   const token = await bootstrapToken(app)
   if (app.config.mode === 'sandbox') await seedPlans(app.billing)
   const readiness = openReadiness()
   const http = await buildServer(app, readiness)
+  onFailure(() => closeWithin(http, mostAfterCallsMs))
   const operations = await openOperationsServer(app, readiness)
+  onFailure(() => operations?.close())
   const url = await listen(http, app.config)
   watchProcess(app.metrics, release)
   const notifier = startNotifier(app, url)
+  onFailure(() => notifier?.close())
   const upkeep = startUpkeep(app)
+  onFailure(() => upkeep.stop())
   const worker = withWorker ? startWorker(app) : undefined
+  onFailure(() => worker?.stop())
   readiness.open()
   app.log.info('service.started', {
     mode: app.config.mode,

@@ -21,27 +21,34 @@ METRICS_PORT set, /healthz, /readyz and /metrics answer there.
       json: { type: 'boolean', default: false },
     })
     const chargingStopped = values['charging-stopped']
-    return runService({ name: 'work', chargingStopped }, async ({ app, startedAt, stopSignal }) => {
-      const readiness = openReadiness()
-      const operations = await openOperationsServer(app, readiness)
-      watchProcess(app.metrics, release)
-      const [upkeep, worker] = [startUpkeep(app), startWorker(app)]
-      readiness.open()
-      app.log.info('service.started', {
-        mode: app.config.mode,
-        ...(operations && { port: operations.port }),
-        worker: true,
-        ms: Math.round(performance.now() - startedAt),
-      })
-      const signal = await stopSignal
-      const stoppingAt = performance.now()
-      app.log.info('service.stopping', { signal })
-      const left = endWithin(app.config.provider.timeoutMs + mostAfterCallsMs)
-      app.providerGuard.shut()
-      await endOf([worker.stop(), upkeep.stop(), app.providerGuard.idle()], left())
-      await operations?.close()
-      app.log.info('service.stopped', { ms: Math.round(performance.now() - stoppingAt) })
-      return 0
-    })
+    return runService(
+      { name: 'work', chargingStopped },
+      async ({ app, startedAt, stopSignal, onFailure }) => {
+        const readiness = openReadiness()
+        const operations = await openOperationsServer(app, readiness)
+        onFailure(() => operations?.close())
+        watchProcess(app.metrics, release)
+        const upkeep = startUpkeep(app)
+        onFailure(() => upkeep.stop())
+        const worker = startWorker(app)
+        onFailure(() => worker.stop())
+        readiness.open()
+        app.log.info('service.started', {
+          mode: app.config.mode,
+          ...(operations && { port: operations.port }),
+          worker: true,
+          ms: Math.round(performance.now() - startedAt),
+        })
+        const signal = await stopSignal
+        const stoppingAt = performance.now()
+        app.log.info('service.stopping', { signal })
+        const left = endWithin(app.config.provider.timeoutMs + mostAfterCallsMs)
+        app.providerGuard.shut()
+        await endOf([worker.stop(), upkeep.stop(), app.providerGuard.idle()], left())
+        await operations?.close()
+        app.log.info('service.stopped', { ms: Math.round(performance.now() - stoppingAt) })
+        return 0
+      },
+    )
   },
 }

@@ -29,9 +29,9 @@ const hardEndMs = 500
  * How much of the time given is left. A process that is still there after it ends: whatever was in hand stands in the
  * database as it would after a power cut, and somebody else goes on with it.
  */
-export function endWithin(ms: number): () => number {
+export function endWithin(ms: number, exitCode = 0): () => number {
   const endAt = performance.now() + ms
-  setTimeout(() => process.exit(0), ms + hardEndMs).unref()
+  setTimeout(() => process.exit(exitCode), ms + hardEndMs).unref()
   return () => Math.max(0, endAt - performance.now())
 }
 

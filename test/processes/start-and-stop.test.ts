@@ -214,14 +214,25 @@ test('a wrong environment is told whole, before anything starts', async () => {
   expect(result.output).toMatch(/DATABASE_URL is required with MODE=live/)
 })
 
-test('a taken port is one clear sentence', async () => {
+test('a taken port is one clear sentence, and ends also what listens on METRICS_PORT', async () => {
   begin()
   const first = serve()
   const { port } = new URL(await first.url())
-  const second = await runCommand(['serve'], { ...environment, PORT: port })
-  expect(second.code).toBe(1)
-  expect(second.output).toMatch(new RegExp(`Port ${port} is taken`))
+  environment = { ...environment, PORT: port, METRICS_PORT: '0' }
+  const second = serve()
+  await expect.poll(() => second.child.exitCode, { timeout: 60_000 }).toBe(1)
+  expect(second.output()).toMatch(new RegExp(`Port ${port} is taken`))
   expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
+})
+
+test('a start that fails after its doors are open closes them and ends', async () => {
+  begin()
+  environment = { ...environment, METRICS_PORT: '0' }
+  const service = serve()
+  // Nobody is left to read the banner, which comes last.
+  service.child.stdout!.destroy()
+  await expect.poll(() => service.child.exitCode, { timeout: 60_000 }).toBe(1)
+  expect(service.output()).toMatch(/EPIPE/)
 })
 
 function timeOf(work: () => void): number {
