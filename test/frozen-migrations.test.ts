@@ -48,6 +48,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261118T0231-billing-unsent-by-time.sql':
     'f3e3a007bffa6c67037d50b828c1f4f4f1e05c1002464c585fa213fc95c63f16',
   '20261118T0240-billing-due-before.sql': '88c6b1d71d69ad74688699e18d3400ddf1a4b5c38bd9c39b542e6c2b04c45473',
+  '20261119T0100-batch-known-parts-of-volumes.sql':
+    'e83945d69868a8c38e67eaac71602143e59094b649aa06cc678ecbe46c0a5fa9',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

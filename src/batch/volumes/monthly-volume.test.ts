@@ -121,6 +121,18 @@ describe('a month', () => {
     ])
   })
 
+  test('of which a part is known exactly comes to at least that part', () => {
+    const window = { ...atMost('rolling_30d', '2026-11-30', 5009), pc: null, mobile: 5000 }
+    expect(monthlyVolume('2026-11', [window])).toMatchObject({
+      volume: null,
+      volumeMin: 5000,
+      volumeMax: 5009,
+    })
+    expect(volumeAtMonthEnd('2026-11', [window])).toBe(5004.5)
+    // Parts that come to more than the whole say nothing beyond it.
+    expect(monthlyVolume('2026-11', [{ ...window, volumeMax: 4000 }])?.volume).toBe(4000)
+  })
+
   test('with a censored window rounds its bounds outwards', () => {
     expect(monthlyVolume('2026-10', [atMost('rolling_30d', '2026-10-31', 9)])).toEqual({
       month: '2026-10',
@@ -207,10 +219,11 @@ describe('for any observations: late, twice, censored, of mixed kinds', () => {
       offset: fc.oneof(fc.nat({ max: 40 }), fc.nat({ max: 200 })),
       value: fc.oneof(fc.nat({ max: 20 }), fc.nat({ max: 100_000 })),
       censored: fc.nat({ max: 9 }).map((n) => n === 0),
+      mobile: fc.option(fc.nat({ max: 30 })),
     })
-    .map(({ kind, offset, value, censored }) =>
+    .map(({ kind, offset, value, censored, mobile }) =>
       censored
-        ? atMost(kind, addDays('2026-01-20', offset), value)
+        ? { ...atMost(kind, addDays('2026-01-20', offset), value), mobile }
         : exactly(kind, addDays('2026-01-20', offset), value),
     )
   const stored = fc.uniqueArray(observation, {
@@ -310,7 +323,8 @@ function naiveMonths(observations: readonly VolumeObservation[]): MonthlyVolume[
   })
 }
 
-const low = ({ volume }: VolumeObservation) => BigInt(volume ?? 0)
+const low = ({ volume, volumeMax, mobile }: VolumeObservation) =>
+  BigInt(volume ?? Math.min(volumeMax!, mobile ?? 0))
 const high = ({ volume, volumeMax }: VolumeObservation) => BigInt(volume ?? volumeMax ?? 0)
 
 function naiveTwiceMedian(values: bigint[]): bigint {

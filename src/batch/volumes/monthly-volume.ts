@@ -23,6 +23,9 @@ export type VolumeObservation = {
   readonly day: Day
   readonly volume: number | null
   readonly volumeMax: number | null
+  /** The parts of it that are known exactly: together the least that a censored one can be. */
+  readonly pc?: number | null
+  readonly mobile?: number | null
 }
 
 /** One month alone. Windows reach back, so the observations must run to 29 days past the end of the month. */
@@ -105,8 +108,9 @@ function index(observations: readonly VolumeObservation[]): Index {
   const months = new Map<Month, { day: Day; bounds: Bounds }>()
   const days = new Map<number, Bounds>()
   const windowsByLastDay = new Map<number, Bounds>()
-  for (const { kind, day, volume, volumeMax } of observations) {
-    const bounds = boundsOf(volume, volumeMax)
+  for (const observation of observations) {
+    const { kind, day } = observation
+    const bounds = boundsOf(observation)
     if (kind === 'month') {
       // A source may report a month more than once, on different days: the latest word counts.
       const other = months.get(monthOf(day))
@@ -121,10 +125,10 @@ function index(observations: readonly VolumeObservation[]): Index {
   return { months, days, windowsByLastDay }
 }
 
-function boundsOf(volume: number | null, volumeMax: number | null): Bounds {
+function boundsOf({ volume, volumeMax, pc, mobile }: VolumeObservation): Bounds {
   const max = volume ?? volumeMax
   invariant(max !== null && Number.isSafeInteger(max) && max >= 0, 'an observation has a volume or a bound')
-  return { min: volume ?? 0, max }
+  return { min: volume ?? Math.min(max, (pc ?? 0) + (mobile ?? 0)), max }
 }
 
 /**
@@ -135,7 +139,8 @@ function better(a: Bounds | undefined, b: Bounds): Bounds {
   if (!a) return b
   const [exactA, exactB] = [a.min === a.max, b.min === b.max]
   if (exactA !== exactB) return exactA ? a : b
-  return a.max >= b.max ? a : b
+  if (a.max !== b.max) return a.max > b.max ? a : b
+  return a.min >= b.min ? a : b
 }
 
 /**

@@ -95,17 +95,26 @@ export async function listObservationsOf(
     day: string
     volume: bigint | null
     volume_max: bigint | null
+    pc: bigint | null
+    mobile: bigint | null
   }
   // A window that ends up to 29 days after the month still covers days of it.
   const { rows } = await sql<Row>`
-    select m.at::int - 1 as at, o.kind, o.day, o.volume, o.volume_max
+    select m.at::int - 1 as at, o.kind, o.day, o.volume, o.volume_max, o.pc, o.mobile
     from unnest(${months.map(({ key }) => key)}::text[], ${months.map(({ source }) => source)}::text[],
                 ${months.map(({ month }) => firstOf(month))}::date[]) with ordinality as m (key, source, month, at)
     join batch.volume_observation o on o.key = m.key and o.source = m.source
       and o.day >= m.month and o.day < (m.month + interval '1 month')::date + 29`.execute(db)
   const found: VolumeObservation[][] = months.map(() => [])
-  for (const { at, kind, day, volume, volume_max } of rows) {
-    found[at]!.push({ kind, day, volume: toNumber(volume), volumeMax: toNumber(volume_max) })
+  for (const { at, kind, day, volume, volume_max, pc, mobile } of rows) {
+    found[at]!.push({
+      kind,
+      day,
+      volume: toNumber(volume),
+      volumeMax: toNumber(volume_max),
+      pc: toNumber(pc),
+      mobile: toNumber(mobile),
+    })
   }
   return found
 }
