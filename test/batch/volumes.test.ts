@@ -361,7 +361,12 @@ describe('aggregation', () => {
                 volume?: number
                 volume_max?: number
               }
-              last.set(`${kind} ${day}`, { kind, day, volume, volumeMax } as VolumeObservation)
+              last.set(`${kind} ${kind === 'month' ? day.slice(0, 7) : day}`, {
+                kind,
+                day,
+                volume,
+                volumeMax,
+              } as VolumeObservation)
             }
           }
           await Promise.all([aggregate(), aggregate()])

@@ -112,7 +112,7 @@ function index(observations: readonly VolumeObservation[]): Index {
     const { kind, day } = observation
     const bounds = boundsOf(observation)
     if (kind === 'month') {
-      // A source may report a month more than once, on different days: the latest word counts.
+      // Reports are kept under the last day of their month; older ones under the day they named, of which the latest counts.
       const other = months.get(monthOf(day))
       if (!other || other.day < day) months.set(monthOf(day), { day, bounds })
       else if (other.day === day) months.set(monthOf(day), { day, bounds: better(other.bounds, bounds) })

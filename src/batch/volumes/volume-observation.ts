@@ -1,4 +1,4 @@
-import { type Day, parseDay } from '../../platform/time.ts'
+import { type Day, daysInMonth, parseDay } from '../../platform/time.ts'
 import type { Keyword } from '../keywords/keyword.ts'
 import { firstDay, type Horizon } from '../ranks/rank.ts'
 import type { VolumeObservation } from './monthly-volume.ts'
@@ -23,7 +23,7 @@ export type PostedVolume = {
   mobile?: number
 }
 
-/** What is kept of it. One exists per keyword, source, kind and day: what is told last holds. */
+/** What is kept of it. One exists per keyword, source, kind and day, and of a month only one: what is told last holds. */
 export type KeptVolume = VolumeObservation & {
   readonly key: string
   readonly source: string
@@ -51,12 +51,21 @@ export function readVolume(reported: PostedVolume, { key }: Keyword, horizon: Ho
     key,
     source: reported.source,
     kind: reported.kind,
-    day: reported.day,
+    day: reported.kind === 'month' ? lastOfMonth(reported.day) : reported.day,
     volume: reported.volume ?? null,
     volumeMax: reported.volume_max ?? null,
     pc: reported.pc ?? null,
     mobile: reported.mobile ?? null,
   }
+}
+
+/**
+ * Whatever day of it a report of a month names, it meets what was told of that month before. Older rows stand under the day
+ * they named, and of several the latest counts: a correction under any day but the last would change nothing.
+ */
+function lastOfMonth(day: Day): Day {
+  const [year, month] = [day.slice(0, 4), day.slice(5, 7)]
+  return `${year}-${month}-${daysInMonth(Number(year), Number(month))}`
 }
 
 function dayRefusal(day: string, { lastDay }: Horizon): VolumeRefusal | undefined {

@@ -71,3 +71,29 @@ test('what one surface tells exactly is the least a month can be, however little
   expect(both.months.at(-1)).toMatchObject({ volume: null, volume_min: 0, volume_max: 18 })
   expect(parts.months.at(-1)).toMatchObject({ volume: null, volume_min: 9, volume_max: 18 })
 })
+
+test('reports of a month are one, whatever day of it they name: what is told last holds', async () => {
+  const report = (day: string, volume: number) => ({
+    keyword: 'reported',
+    source: 'google',
+    kind: 'month',
+    day,
+    volume,
+  })
+  const record = async (...observations: unknown[]) =>
+    (await world.post('/api/batch/volumes', { observations })).body.data
+  expect(await record(report('2029-10-31', 1000))).toMatchObject({ inserted: 1 })
+  expect(await record(report('2029-10-01', 800))).toMatchObject({ updated: 1 })
+  expect(await record(report('2029-10-15', 800), report('2029-10-02', 800))).toMatchObject({ unchanged: 2 })
+  await aggregate()
+  expect((await volumesOf('reported')).months).toMatchObject([{ month: '2029-10', volume: 800 }])
+
+  // The release before kept each under the day it named.
+  await world.query(
+    `insert into batch.volume_observation (key, source, day, kind, volume)
+     values ('reported', 'google', '2029-12-01', 'month', 1000), ('reported', 'google', '2029-12-30', 'month', 1100)`,
+  )
+  await record(report('2029-12-01', 900))
+  await aggregate()
+  expect((await volumesOf('reported')).months).toMatchObject([{ volume: 800 }, { volume: 900 }])
+})
