@@ -60,6 +60,13 @@ const told = () =>
   world.query(
     `select day, outcome from batch.prediction where workspace_id = 'ws_mine' and day > '2029-01-01' order by day`,
   )
+const firstOf = async (workspace: string) =>
+  (
+    await world.query(
+      'select day, outcome from batch.prediction where workspace_id = $1 order by day limit 1',
+      [workspace],
+    )
+  )[0]
 
 test('a prediction is judged by its own last day, whatever others have told of that day and the next', async () => {
   await store(world, 'ws_mine', [ranked('2030-01-07', 10), ranked('2030-01-08', 10)])
@@ -89,13 +96,39 @@ test('a prediction is judged by its own last day, whatever others have told of t
   ])
 })
 
-test('one whose last day nobody checked is judged once that day is over in the service’s zone', async () => {
-  // What was said on the 14th looks to the 21st.
-  await store(world, 'ws_mine', [ranked('2030-01-19', 10), ranked('2030-01-20', 30)])
-  await store(world, 'ws_early', [ranked('2030-01-21', 5)])
-  expect(await score('2030-01-21T14:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 0 })
-  expect(await score('2030-01-21T15:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 1 })
-  expect((await told())[1]).toEqual({ day: '2030-01-14', outcome: 'fall' })
+test('one whose last day nobody has told is judged once that day is over for a week in the service’s zone', async () => {
+  await store(world, 'ws_stopped', [ranked('2030-01-04', 10)])
+  await score('2030-01-05T04:30:00Z')
+  // It looks to the 11th, of which only others have told something.
+  await store(world, 'ws_stopped', [ranked('2030-01-09', 10), ranked('2030-01-10', 30)])
+  await store(world, 'ws_early', [ranked('2030-01-11', 5), ranked('2030-01-18', 5)])
+  expect(await score('2030-01-18T14:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 0 })
+  expect(await score('2030-01-18T15:30:00Z', 'Asia/Seoul')).toMatchObject({ outcomes: 1 })
+  expect(await firstOf('ws_stopped')).toEqual({ day: '2030-01-04', outcome: 'fall' })
+})
+
+test('ranks that come days late, as those of Search Console do, all count', async () => {
+  await store(world, 'ws_late', [ranked('2030-01-01', 10)])
+  await score('2030-01-04T04:30:00Z')
+  // It looks to the 8th. That day is over long before its rank is told, and the 6th alone would be a fall.
+  await store(world, 'ws_late', [ranked('2030-01-06', 30)])
+  expect(await score('2030-01-09T04:30:00Z')).toMatchObject({ outcomes: 0 })
+  await store(world, 'ws_late', [ranked('2030-01-07', 10)])
+  expect(await score('2030-01-10T04:30:00Z')).toMatchObject({ outcomes: 0 })
+  await store(world, 'ws_late', [ranked('2030-01-08', 10)])
+  expect(await score('2030-01-11T04:30:00Z')).toMatchObject({ outcomes: 1 })
+  expect(await firstOf('ws_late')).toEqual({ day: '2030-01-01', outcome: 'hold' })
+})
+
+test('one whose series tells of a later day waits no longer', async () => {
+  await store(world, 'ws_seldom', [ranked('2029-12-20', 10)])
+  await score('2029-12-21T04:30:00Z')
+  // It looks to the 27th.
+  await store(world, 'ws_seldom', [ranked('2029-12-26', 30)])
+  expect(await score('2029-12-30T04:30:00Z')).toMatchObject({ outcomes: 0 })
+  await store(world, 'ws_seldom', [ranked('2029-12-29', 30)])
+  expect(await score('2029-12-30T04:40:00Z')).toMatchObject({ outcomes: 1 })
+  expect(await firstOf('ws_seldom')).toEqual({ day: '2029-12-20', outcome: 'fall' })
 })
 
 test('a rank that is dated ahead takes no day off what is kept', async () => {

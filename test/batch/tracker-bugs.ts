@@ -173,7 +173,7 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
   {
     name: 'ranks that one workspace has of today, or of tomorrow, settle the predictions of another',
     file: 'src/batch/predictions/score-past-predictions.ts',
-    from: 'return end <= completeUntil || ',
+    from: 'return end + lateDays <= completeUntil || ',
     to: 'return end > 0 || ',
     story: quality,
   },

@@ -17,6 +17,8 @@ import {
 export type ScoringApp = Pick<BatchApp, 'db' | 'fence' | 'timeZone'> & { clock(): Date }
 
 const pageSize = 5_000
+/** So long a series without a rank of its last day is waited for: an outcome is told once, and ranks come days late. */
+const lateDays = 7
 /** A late import may still tell an outcome; after this many days nobody waits for it. */
 const patienceDays = 60
 /** What was said and what came true is kept so long. */
@@ -27,9 +29,9 @@ export type Until = { readonly knownUntil: number; readonly completeUntil: numbe
 
 /**
  * Looks up what became of predictions of a part's series whose horizon has passed, and keeps the log-loss per model beside what its rivals
- * would have lost on the same rows. A horizon has passed when the series has its rank of the last day, or that day is over:
- * no workspace's ranks of today, or of tomorrow, end what was said of another's. One whose series was not checked at the
- * end of its horizon waits for a while.
+ * would have lost on the same rows. A horizon has passed when the series has a rank of its last day or a later one, or that day is
+ * over for a week: no workspace's ranks of today, or of tomorrow, end what was said of another's. One whose series was not
+ * checked at the end of its horizon waits for a while.
  */
 export async function scorePastPredictions(
   app: ScoringApp,
@@ -83,7 +85,7 @@ function hasPassed(
   completeUntil: number,
 ): boolean {
   const end = dayOrdinal(day) + horizonDays
-  return end <= completeUntil || findDay(history, series, end) !== undefined
+  return end + lateDays <= completeUntil || history.days[history.starts[series + 1]! - 1]! >= end
 }
 
 function outcomeOf(
