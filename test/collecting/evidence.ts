@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { trendMonthOn } from '../../src/batch/sources/port.ts'
+import { trendMonthOn, volumeMonthOn } from '../../src/batch/sources/port.ts'
 import type { SourceBook } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
 import type { AskedMonthly, Played, Tracked } from './stage.ts'
@@ -141,7 +141,8 @@ export async function readMonthlyEvidence(
   lastDay: string,
 ): Promise<MonthlyEvidence> {
   const { source, tells, keywordsPerCall } = asked
-  const month = tells === 'trends' ? trendMonthOn(lastDay) : `${lastDay.slice(0, 7)}-01`
+  const kind = source === 'naver_searchad' ? 'rolling_30d' : 'month'
+  const month = tells === 'trends' ? trendMonthOn(lastDay) : volumeMonthOn(lastDay, kind)
   const stored = tells === 'trends' ? 'batch.keyword_trend' : 'batch.volume_observation'
   const checks = await db.query<{ status: string; count: number; bare: number; done: string[] | null }>(
     `select status, count(*)::int as count,

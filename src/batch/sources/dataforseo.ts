@@ -43,6 +43,7 @@ export function openDataForSeo(settings: SourceSettings): Source {
     },
     volumes: {
       name: settings.name,
+      tells: 'month',
       mostPerCall: 1000,
       spell: (keyword) => (keyword.length <= 80 ? keyword.toLowerCase() : undefined),
       async readVolumes(keywords) {

@@ -19,6 +19,7 @@ export function openNaverSearchAd(settings: SourceSettings): Source {
     ranks: undefined,
     volumes: {
       name: settings.name,
+      tells: 'rolling_30d',
       mostPerCall: 5,
       spell: spellHint,
       async readVolumes(hints, now) {

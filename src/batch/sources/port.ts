@@ -204,11 +204,21 @@ export type VolumeAnswer =
 
 export type VolumeSource = {
   readonly name: SourceName
+  /** What its volumes are of. */
+  readonly tells: ReportedVolume['kind']
   /** How many keywords one call takes. */
   readonly mostPerCall: number
   /** The keyword as this source takes it, in which two of ours may be one; undefined: it cannot be asked for. */
   spell(keyword: string): string | undefined
   readVolumes(spellings: readonly string[], now: Date): Promise<VolumeAnswer>
+}
+
+// Google counts a month by the middle of the next; some days more, for who asks too early waits a month for the next turn.
+const daysUntilReported = 20
+
+/** The month whose volumes are asked for on a day: of whole months, when the one before it is reported. */
+export function volumeMonthOn(day: Day, tells: ReportedVolume['kind']): Day {
+  return `${addDays(day, tells === 'month' ? -daysUntilReported : 0).slice(0, 7)}-01`
 }
 
 /** How the searches of one keyword went over a span, against the highest value in it: a course without a size. */

@@ -70,10 +70,12 @@ function serp(task: Task, { web, day, strikes }: SourceContext): SourceReply {
 
 function volumes(task: Task, { web, day }: SourceContext): SourceReply {
   const keywords = Array.isArray(task['keywords']) ? task['keywords'].map(String) : []
-  const [year, month] = day().split('-').map(Number) as [number, number]
+  const [year, month, date] = day().split('-').map(Number) as [number, number, number]
+  // Google counts a month by the middle of the next.
+  const newest = year * 12 + month - (date < 15 ? 3 : 2)
   const monthsOf = (keyword: string) =>
     Array.from({ length: 12 }, (_, back) => {
-      const index = year * 12 + month - 2 - back
+      const index = newest - back
       const at = { year: Math.floor(index / 12), month: (index % 12) + 1 }
       const name = `${at.year}-${String(at.month).padStart(2, '0')}`
       return { ...at, search_volume: Math.round(web.volume(keyword, 'mobile', name) / 10) * 10 }
@@ -92,7 +94,7 @@ function volumes(task: Task, { web, day }: SourceContext): SourceReply {
     paid: true,
     isGood: true,
     asks: keywords.join('\t'),
-    tells: result.map(({ keyword }) => keyword),
+    tells: result.map(({ keyword }) => `${keyword} ${newest}`),
     body: envelope(20000, 'Ok.', [done]),
   }
 }

@@ -8,6 +8,7 @@ import {
   type TrendSource,
   trendMonthOn,
   type VolumeSource,
+  volumeMonthOn,
 } from '../../sources/port.ts'
 import { putTrend } from '../../trends/put-trend.ts'
 import { recordVolumes } from '../../volumes/record-volumes.ts'
@@ -37,7 +38,7 @@ type Told = {
 
 export function readersOf({ settings, volumes, trends }: Source, today: Day): KeywordReader[] {
   return [
-    ...(volumes ? [volumeReader(settings.name, volumes, `${today.slice(0, 7)}-01`)] : []),
+    ...(volumes ? [volumeReader(settings.name, volumes, volumeMonthOn(today, volumes.tells))] : []),
     ...(trends ? [trendReader(settings.name, trends, trendMonthOn(today))] : []),
   ]
 }
