@@ -51,6 +51,8 @@ export type RestoreEntry = {
   readonly unplaced: ReadonlySet<string>
   /** Payments that were taken over. */
   readonly adopted: ReadonlySet<string>
+  /** Payments whose outcome the copy did not know. */
+  readonly inDoubt: ReadonlySet<string>
 }
 
 export type Entry =

@@ -1,4 +1,4 @@
-import { errorCodeOf, type Facts, type Invoice, type Subscription } from './facts.ts'
+import { errorCodeOf, type Facts, type Invoice, type Payment, type Subscription } from './facts.ts'
 import type { RequestEntry } from './history.ts'
 import { sum } from './lists.ts'
 
@@ -41,12 +41,19 @@ const reasons: Readonly<Record<string, Reason>> = {
   plan_not_found: () => false,
   payment_in_doubt: (facts, entry, span) =>
     facts.payments.some(
-      (one) => one.subscription_id === bodyOf(entry)['subscription_id'] && isUnsettled(one, span),
+      (one) =>
+        one.subscription_id === bodyOf(entry)['subscription_id'] &&
+        (isUnsettled(one, span) || isLearnedLater(facts, one, entry)),
     ),
   invoice_not_found: (facts, entry) => invoiceOf(facts, entry) === undefined,
   invoice_not_paid: (facts, entry, { from }) => {
-    const { paid_at, status } = invoiceOf(facts, entry)!
-    return paid_at === null || paid_at.getTime() >= from || ['void', 'uncollectible'].includes(status)
+    const { id, paid_at, status } = invoiceOf(facts, entry)!
+    return (
+      paid_at === null ||
+      paid_at.getTime() >= from ||
+      ['void', 'uncollectible'].includes(status) ||
+      facts.payments.some((one) => one.invoice_id === id && isLearnedLater(facts, one, entry))
+    )
   },
   refund_in_doubt: (facts, entry, span) =>
     facts.refunds.some((one) => one.invoice_id === bodyOf(entry)['invoice_id'] && isUnsettled(one, span)),
@@ -94,6 +101,18 @@ function invoiceOf({ invoices }: Facts, entry: RequestEntry): Invoice | undefine
 
 function isUnsettled(one: { created_at: Date; settled_at: Date | null }, { from, to }: Span): boolean {
   return one.created_at.getTime() <= to && (one.settled_at === null || one.settled_at.getTime() >= from)
+}
+
+/**
+ * Whether it was in doubt in a copy that knew the request, so that its outcome was learned after the restore, whenever the
+ * provider says that it came about.
+ */
+function isLearnedLater(
+  { restores }: Pick<Facts, 'restores'>,
+  { id, created_at }: Payment,
+  { at, step }: RequestEntry,
+): boolean {
+  return created_at.getTime() <= at && restores.some(({ since, inDoubt }) => step <= since && inDoubt.has(id))
 }
 
 /** Whether so much could have been given back, even if all that was asked for until then went back too. */

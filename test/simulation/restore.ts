@@ -30,6 +30,7 @@ export async function restore(world: SimulatedWorld): Promise<void> {
     at: world.now(),
     unplaced,
     adopted,
+    inDoubt: await paymentsOf(world, "status in ('sending', 'unknown')"),
   })
   // The provider is at peace when somebody compares books with it.
   world.model.refuseCredentials(false)
@@ -140,7 +141,7 @@ function unplacedSoFar({ history }: Pick<SimulatedWorld, 'history'>): Set<string
   return new Set(history.entries.flatMap((entry) => (entry.kind === 'restore' ? [...entry.unplaced] : [])))
 }
 
-async function paymentsOf({ observer }: SimulatedWorld): Promise<Set<string>> {
-  const { rows } = await observer.query<{ id: string }>('select id from billing.payment')
+async function paymentsOf({ observer }: SimulatedWorld, those = 'true'): Promise<Set<string>> {
+  const { rows } = await observer.query<{ id: string }>(`select id from billing.payment where ${those}`)
   return new Set(rows.map(({ id }) => id))
 }
