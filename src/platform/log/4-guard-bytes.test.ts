@@ -70,21 +70,59 @@ test('ten thousand secrets that begin alike are all found, and a line costs litt
   for (const value of values) secrets.addPassing(value)
   for (const value of values) expect(covered(secrets, `<${value}>`)).toBe('<[masked]>')
 
-  const line = Buffer.from('{"level":"info","event":"http.answered","route":"/api/x","n":1}\n'.repeat(5))
   const lone = createSecretSet()
   lone.add(values[0]!)
-  // The least of several: a busy machine can only add to a time.
-  const leastMs = (of: typeof secrets) =>
-    Math.min(
-      ...Array.from({ length: 20 }, () => {
-        const startedAt = performance.now()
-        for (let i = 0; i < 100; i++) of.cover(line)
-        return performance.now() - startedAt
-      }),
-    )
-  leastMs(lone)
-  expect(leastMs(secrets) / leastMs(lone)).toBeLessThan(10)
+  const line = () => coverLines(secrets)
+  leastMs(line)
+  expect(leastMs(line) / leastMs(() => coverLines(lone))).toBeLessThan(10)
 })
+
+test('when thousands came and went, those that stayed are found, and no other', () => {
+  const secrets = createSecretSet({ maxPassing: 100 })
+  for (let i = 0; i < 5_000; i++) secrets.addPassing(billingKey(i))
+  for (let i = 4_900; i < 5_000; i++) expect(covered(secrets, `<${billingKey(i)}>`)).toBe('<[masked]>')
+  for (let i = 0; i < 4_900; i += 70) expect(covered(secrets, billingKey(i))).toBe(billingKey(i))
+})
+
+test('a passing secret is taken in for the same, however many others it takes the place of', () => {
+  const msPerTurn = (held: number) => {
+    const secrets = createSecretSet({ maxPassing: held })
+    let next = 0
+    const take = (count: number) => {
+      for (let i = 0; i < count; i++) secrets.addPassing(billingKey(next++))
+    }
+    take(held)
+    return leastMs(() => take(50))
+  }
+  msPerTurn(50)
+  expect(msPerTurn(6_000) / msPerTurn(50)).toBeLessThan(4)
+})
+
+/** Keys of one provider begin alike. */
+function billingKey(i: number): string {
+  return `billing-key-0193-${((i * 2654435761) % 2 ** 32).toString(16).padStart(8, '0')}-${i.toString(36).padStart(8, 'x')}`
+}
+
+const ordinary = Array.from({ length: 100 }, (_, i) =>
+  Buffer.from(
+    `{"level":"info","event":"http.answered","route":"/api/x","ms":${i / 7},"request_id":"${billingKey(i * 31).slice(12)}"}\n`,
+  ),
+)
+
+function coverLines(secrets: ReturnType<typeof createSecretSet>): void {
+  for (const line of ordinary) secrets.cover(line)
+}
+
+/** The least of several: a busy machine can only add to a time. */
+function leastMs(work: () => void): number {
+  return Math.min(
+    ...Array.from({ length: 20 }, () => {
+      const startedAt = performance.now()
+      work()
+      return performance.now() - startedAt
+    }),
+  )
+}
 
 test('if the search fails, a fixed line takes the place of the line', () => {
   const written: string[] = []

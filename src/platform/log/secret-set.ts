@@ -14,34 +14,33 @@ const shortestSecret = 6
 
 export function createSecretSet({ maxPassing = 2000 } = {}): SecretSet {
   const index = createIndex()
-  const lasting = new Set<string>()
-  const passing = new Set<string>()
+  const lasting = new Map<string, readonly Filed[]>()
+  const passing = new Map<string, readonly Filed[]>()
 
+  const file = (value: string): Filed[] => spellings(value).map(index.add)
   const remove = (value: string) => {
-    const wasLasting = lasting.delete(value)
-    const wasPassing = passing.delete(value)
-    if (wasLasting || wasPassing) for (const spelling of spellings(value)) index.remove(spelling)
+    const filed = lasting.get(value) ?? passing.get(value) ?? []
+    lasting.delete(value)
+    passing.delete(value)
+    filed.forEach(index.remove)
   }
 
   return {
     add(value) {
       if (Buffer.byteLength(value) < shortestSecret) return false
       if (lasting.has(value)) return true
-      if (passing.delete(value)) {
-        lasting.add(value)
-        return true
-      }
-      lasting.add(value)
-      for (const spelling of spellings(value)) index.add(spelling)
+      lasting.set(value, passing.get(value) ?? file(value))
+      passing.delete(value)
       return true
     },
     addPassing(value) {
       if (Buffer.byteLength(value) < shortestSecret) return false
       if (lasting.has(value)) return true
-      // Deleting and adding again moves a value to the end of the set's order, away from being forgotten.
-      if (!passing.delete(value)) for (const spelling of spellings(value)) index.add(spelling)
-      passing.add(value)
-      if (passing.size > maxPassing) remove(passing.values().next().value!)
+      // Deleting and adding again moves a value to the end of the map's order, away from being forgotten.
+      const filed = passing.get(value) ?? file(value)
+      passing.delete(value)
+      passing.set(value, filed)
+      if (passing.size > maxPassing) remove(passing.keys().next().value!)
       return true
     },
     remove,
@@ -53,7 +52,7 @@ export function createSecretSet({ maxPassing = 2000 } = {}): SecretSet {
 }
 
 /** The ways in which a value is written into URLs, headers, JSON and dumps. */
-function spellings(value: string): Set<string> {
+function spellings(value: string): string[] {
   const bytes = Buffer.from(value)
   const hex = bytes.toString('hex')
   const pairs = hex.match(/../g)!
@@ -77,7 +76,7 @@ function spellings(value: string): Set<string> {
     `\\\\u${units.join('\\\\u')}`,
     ...base64Spellings(bytes),
   ]
-  return new Set(every.filter((spelling) => Buffer.byteLength(spelling) >= shortestSecret))
+  return [...new Set(every)].filter((spelling) => Buffer.byteLength(spelling) >= shortestSecret)
 }
 
 /** Like encodeURIComponent, which throws on half a surrogate pair; going through bytes replaces those. */
@@ -101,46 +100,52 @@ function base64Spellings(bytes: Buffer): string[] {
 /** Its bytes are kept one to a character: a text takes a fraction of the memory of a small buffer. */
 type Pattern = { readonly text: string; readonly anchor: number }
 
+/** Where a pattern is kept, so that it is taken out without a search. */
+type Filed = { readonly hash: number; readonly pattern: Pattern }
+
 /**
  * Finds many patterns in one pass. Each pattern is filed under one window of six of its bytes, chosen to be the
- * rarest, because keys of one provider all begin alike; the line's windows are hashed by rolling and looked up. Most of them
- * are nobody's, which two bits of one word tell; so small a filter stays close to the processor.
+ * rarest, because keys of one provider all begin alike; the line's windows are hashed and looked up. Most of them
+ * are nobody's, which three bits of one word tell; so small a filter stays close to the processor.
  */
 function createIndex() {
-  const buckets = new Map<number, Pattern[]>()
+  // Nearly all hold one; some windows, of escapes above all, are shared by thousands.
+  const buckets = new Map<number, Pattern | Set<Pattern>>()
   let filter = new Int32Array(1 << 11)
   let count = 0
+  // Their marks stay until the filter is made anew: one bit may stand for many.
+  let removed = 0
 
   const mark = (hash: number) => {
-    filter[wordOf(hash) & (filter.length - 1)]! |= bitsOf(hash)
+    filter[wordOf(hash) & (filter.length - 1)]! |=
+      (1 << (hash & 31)) | (1 << ((hash >>> 5) & 31)) | (1 << ((hash >>> 10) & 31))
   }
 
-  const add = (spelling: string) => {
-    const bytes = Buffer.from(spelling)
-    const { anchor, hash } = rarestWindow(bytes, buckets)
-    const pattern = { text: bytes.toString('latin1'), anchor }
+  const markAll = (words: number) => {
+    filter = new Int32Array(words)
+    removed = 0
+    for (const known of buckets.keys()) mark(known)
+  }
+
+  const add = (spelling: string): Filed => {
+    const text = byteText(spelling)
+    const { anchor, hash } = rarestWindow(text, (window) => usersOf(buckets.get(window)))
+    const pattern = { text, anchor }
     const bucket = buckets.get(hash)
-    if (bucket) bucket.push(pattern)
-    else buckets.set(hash, [pattern])
+    if (bucket instanceof Set) bucket.add(pattern)
+    else buckets.set(hash, bucket ? new Set([bucket, pattern]) : pattern)
     count++
-    if (count > filter.length * 2) {
-      filter = new Int32Array(filter.length * 2)
-      for (const known of buckets.keys()) mark(known)
-    } else mark(hash)
+    if (count > filter.length * 2) markAll(filter.length * 2)
+    else mark(hash)
+    return { hash, pattern }
   }
 
-  const remove = (spelling: string) => {
-    const bytes = Buffer.from(spelling)
-    const text = bytes.toString('latin1')
-    for (const hash of windowHashes(bytes)) {
-      const bucket = buckets.get(hash)
-      const at = bucket?.findIndex((pattern) => pattern.text === text) ?? -1
-      if (!bucket || at < 0) continue
-      bucket.splice(at, 1)
-      if (bucket.length === 0) buckets.delete(hash)
-      count--
-      return
-    }
+  const remove = ({ hash, pattern }: Filed) => {
+    const bucket = buckets.get(hash)
+    if (bucket instanceof Set && bucket.size > 1) bucket.delete(pattern)
+    else buckets.delete(hash)
+    count--
+    if (++removed > filter.length) markAll(filter.length)
   }
 
   const cover = (line: Uint8Array): Uint8Array => {
@@ -148,15 +153,20 @@ function createIndex() {
     const hits: [number, number][] = []
     const marks = filter
     const lastWord = marks.length - 1
-    let hash = 0
-    let leaving = 0
+    // The window's first two bytes and its last four. Until it is full it is nobody's.
+    let first = 0
+    let last = 0
     for (let end = 0; end < line.length; end++) {
-      hash = (Math.imul(hash, base) + line[end]! - leaving) | 0
-      if (end < shortestSecret - 1) continue
-      leaving = Math.imul(line[end - shortestSecret + 1]!, topWeight)
-      const bits = bitsOf(hash)
-      if ((marks[wordOf(hash) & lastWord]! & bits) !== bits) continue
-      for (const { text, anchor } of buckets.get(hash) ?? []) {
+      first = ((first << 8) | (last >>> 24)) & 0xffff
+      last = (last << 8) | line[end]!
+      const hash = hashOf(first, last)
+      const word = marks[wordOf(hash) & lastWord]!
+      const isMarked =
+        (word >>> (hash & 31)) & (word >>> ((hash >>> 5) & 31)) & (word >>> ((hash >>> 10) & 31)) & 1
+      if (isMarked === 0 || end < shortestSecret - 1) continue
+      const bucket = buckets.get(hash)
+      if (!bucket) continue
+      for (const { text, anchor } of bucket instanceof Set ? bucket : [bucket]) {
         const start = end - shortestSecret + 1 - anchor
         if (matchesAt(line, start, text, anchor)) hits.push([Math.max(0, start), start + text.length])
       }
@@ -167,42 +177,47 @@ function createIndex() {
   return { add, remove, cover }
 }
 
-const base = 0x01000193
-const topWeight = Array.from({ length: shortestSecret }).reduce<number>(
-  (weight) => Math.imul(weight, base),
-  1,
-)
+function usersOf(bucket: Pattern | Set<Pattern> | undefined): number {
+  return bucket instanceof Set ? bucket.size : bucket ? 1 : 0
+}
+
+/** Its bytes, one to a character. */
+function byteText(spelling: string): string {
+  const isAscii = Buffer.byteLength(spelling) === spelling.length
+  return isAscii ? spelling : Buffer.from(spelling).toString('latin1')
+}
+
+/** Two rounds, so that bits from everywhere say which word and which of its bits. */
+function hashOf(first: number, last: number): number {
+  const mixed = Math.imul(last ^ Math.imul(first, 0x9e3779b1), 0x85ebca6b)
+  return Math.imul(mixed ^ (mixed >>> 15), 0xc2b2ae35)
+}
+
+function hashAt(text: string, at: number): number {
+  const first = (text.charCodeAt(at) << 8) | text.charCodeAt(at + 1)
+  const middle = (text.charCodeAt(at + 2) << 24) | (text.charCodeAt(at + 3) << 16)
+  return hashOf(first, middle | (text.charCodeAt(at + 4) << 8) | text.charCodeAt(at + 5))
+}
 
 function wordOf(hash: number): number {
-  return (hash ^ (hash >>> 15)) >>> 10
+  return hash >>> 15
 }
 
-/** Two bits of the word; the hash has mixed them enough. */
-function bitsOf(hash: number): number {
-  return (1 << (hash & 31)) | (1 << ((hash >>> 5) & 31))
-}
+// What differs between keys stands behind what they share, so that their last windows are as rare as any.
+const mostAnchors = 24
 
-function* windowHashes(bytes: Uint8Array): Generator<number> {
-  let hash = 0
-  for (let end = 0; end < bytes.length; end++) {
-    hash = (Math.imul(hash, base) + bytes[end]!) | 0
-    if (end >= shortestSecret) hash = (hash - Math.imul(bytes[end - shortestSecret]!, topWeight)) | 0
-    if (end >= shortestSecret - 1) yield hash
+/** The window under which to file a text: one that nobody uses, or of its last ones the least used. */
+function rarestWindow(text: string, users: (hash: number) => number): { anchor: number; hash: number } {
+  const last = text.length - shortestSecret
+  let rarest = { anchor: last, hash: hashAt(text, last) }
+  let fewest = users(rarest.hash)
+  for (let anchor = last - 1; fewest > 0 && anchor >= 0 && anchor > last - mostAnchors; anchor--) {
+    const hash = hashAt(text, anchor)
+    if (users(hash) >= fewest) continue
+    rarest = { anchor, hash }
+    fewest = users(hash)
   }
-}
-
-function rarestWindow(bytes: Uint8Array, buckets: ReadonlyMap<number, readonly Pattern[]>) {
-  let anchor = 0
-  let best = 0
-  let fewest = Number.POSITIVE_INFINITY
-  let at = 0
-  for (const hash of windowHashes(bytes)) {
-    const users = buckets.get(hash)?.length ?? 0
-    // Later windows are preferred: what differs between keys stands behind what they share.
-    if (users <= fewest) [anchor, best, fewest] = [at, hash, users]
-    at++
-  }
-  return { anchor, hash: best }
+  return rarest
 }
 
 /** Compares the bytes around the window. So many equal ones are a trace, whatever became of the others. */
