@@ -127,12 +127,11 @@ function cardInUse(
       lastStepOf(one) >= first.step &&
       mayHaveWorked(one),
   )
-  const lost = facts.alarms.some(
-    (one) => one.kind === 'payment_method_lost_in_restore' && one.subject === subscription.id,
-  )
-  if (contested || erased || converted || lost) return undefined
+  if (contested || erased || converted) return undefined
   const given = (entry.body as { payment_method: { billing_key?: string; auth_key?: string } }).payment_method
   const used = methods.find(({ id }) => id === subscription.payment_method_id)
+  // A restore takes the key of the card away, and its digits with it; the subscription may have ended since.
+  if (used?.failure === 'lost_in_restore') return undefined
   return used?.last4 === last4Of(given.billing_key ?? given.auth_key!) ? undefined : 'another card is in use'
 }
 
