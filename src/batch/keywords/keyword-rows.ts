@@ -196,23 +196,25 @@ export async function findKeywordIds(
 }
 
 /**
- * Adds to each what its keyword looks like. A statement of its own: what is changed on the coordinator of a cluster cannot be
+ * Adds to each what its keyword looks like, and whether it is registered still. A statement of its own: what is changed on the coordinator of a cluster cannot be
  * joined with keywords, which are spread over machines, in the same one.
  */
 export async function withKeywords<Row extends { workspaceId: string; keywordId: bigint }>(
   db: BatchDb | BatchTx,
   rows: readonly Row[],
-): Promise<(Row & { keyword: string })[]> {
+): Promise<(Row & { keyword: string; isRegistered: boolean })[]> {
   if (rows.length === 0) return []
   const workspaces = [...new Set(rows.map(({ workspaceId }) => workspaceId))]
   const ids = rows.map(({ keywordId }) => String(keywordId))
-  const found = await sql<{ id: bigint; display: string }>`
-    select id, display from batch.keyword
+  const found = await sql<{ id: bigint; keyword: string; isRegistered: boolean }>`
+    select id, display as keyword, removed_at is null as "isRegistered" from batch.keyword
     where workspace_id = any (${workspaces}::text[]) and id = any (${ids}::bigint[])`.execute(db)
-  const displayOf = new Map(found.rows.map(({ id, display }) => [id, display]))
+  const keywords = new Map(
+    found.rows.map(({ id, keyword, isRegistered }) => [id, { keyword, isRegistered }] as const),
+  )
   return rows.flatMap((row) => {
-    const keyword = displayOf.get(row.keywordId)
-    return keyword === undefined ? [] : [{ ...row, keyword }]
+    const keyword = keywords.get(row.keywordId)
+    return keyword === undefined ? [] : [{ ...row, ...keyword }]
   })
 }
 

@@ -124,15 +124,39 @@ export async function listDueTrackers(tx: BatchTx, source: string, now: Date): P
   return rows
 }
 
+type Claim = {
+  readonly source: string
+  readonly by: string
+  readonly now: Date
+  readonly spentOn: Day
+  readonly callsEach: number
+  readonly most: number
+}
+
 /**
- * Takes due checks of a tracker and sets aside what they may cost. Rows are found again by where they lie: joined by their
- * key they were looked for all over the table, once for each, whenever its statistics were older than the day's plan.
+ * Takes due checks of a tracker and sets aside what they may cost. Those whose keyword was removed since they were planned are
+ * dropped, for what they find would have no place to go; once one turns up, all of the tracker's.
  */
-export async function claimChecks(
-  tx: BatchTx,
-  { budgetPerDay: _, ...tracker }: DueTracker,
-  claim: { source: string; by: string; now: Date; spentOn: Day; callsEach: number; most: number },
-): Promise<ClaimedCheck[]> {
+export async function claimChecks(tx: BatchTx, tracker: DueTracker, claim: Claim): Promise<ClaimedCheck[]> {
+  const claimed: ClaimedCheck[] = []
+  for (;;) {
+    const taken = await takeChecks(tx, tracker, { ...claim, most: claim.most - claimed.length })
+    const wanted = taken.filter(({ isRegistered }) => isRegistered)
+    claimed.push(...wanted)
+    if (wanted.length === taken.length) return claimed
+    await dropRemovedChecks(
+      tx,
+      tracker,
+      taken.filter(({ isRegistered }) => !isRegistered),
+    )
+  }
+}
+
+/**
+ * Rows are found again by where they lie: joined by their key they were looked for all over the table, once for each,
+ * whenever its statistics were older than the day's plan.
+ */
+async function takeChecks(tx: BatchTx, { budgetPerDay: _, ...tracker }: DueTracker, claim: Claim) {
   const { rows } = await sql<Pick<ClaimedCheck, 'day' | 'keywordId' | 'tries' | 'dueAt'>>`
     update batch.rank_check
     set status = 'asked', tries = tries + 1, asked_by = ${claim.by}, reserved = ${claim.callsEach},
@@ -149,6 +173,25 @@ export async function claimChecks(
   return withKeywords(
     tx,
     rows.map((row) => ({ ...tracker, ...row, reserved, spentOn })),
+  )
+}
+
+/** Of a tracker, those that were taken in vain, and all others that are due and whose keyword is not registered any more. */
+async function dropRemovedChecks(
+  tx: BatchTx,
+  { workspaceId, trackerId }: DueTracker,
+  taken: readonly Pick<ClaimedCheck, 'day' | 'keywordId'>[],
+): Promise<void> {
+  await sql`
+    delete from batch.rank_check c
+    where c.workspace_id = ${workspaceId} and c.tracker_id = ${trackerId}
+      and (c.status = 'asked' and (c.day, c.keyword_id) in (
+          select * from unnest(${taken.map(({ day }) => day)}::date[],
+                               ${taken.map(({ keywordId }) => String(keywordId))}::bigint[]))
+        -- Not correlated: checks stay on the coordinator where keywords are spread over machines.
+        or c.status = 'due' and c.keyword_id not in (
+          select k.id from batch.keyword k where k.workspace_id = ${workspaceId} and k.removed_at is null))`.execute(
+    tx,
   )
 }
 
