@@ -21,6 +21,8 @@ test('months are read from their columns, below two lines of title, in UTF-16', 
     { ...source, keyword: 'nike air', day: '2026-08-01', volume: 1300 },
     { ...source, keyword: 'nike air', day: '2026-09-01', volume: 880 },
     { ...source, keyword: 'rare', day: '2026-09-01', volume_max: 9 },
+    // A month that makes no sense is rejected, and the others of its row are read.
+    { ...source, keyword: 'odd', day: '2026-09-01', volume: 1 },
   ])
   expect(told?.rejected).toEqual([
     [7, 'volume_missing'],

@@ -49,6 +49,31 @@ test('Position Tracking: a column per day, and "-" is not ranked', async () => {
   ])
 })
 
+test('a day on which another type of result was found is rejected, and its neighbours are read', async () => {
+  const days = ['20260310', '20260311', '20260312', '20260313'].map(
+    (day) => `${site}_${day},${site}_${day}_type`,
+  )
+  const text = [
+    `Keyword,${days.join(',')}`,
+    'shoes,4,organic,1,local,1,local,5,organic',
+    'boots,4,organic,n/a,,6,organic,-,',
+  ].join('\n')
+  const said = { device: 'mobile', location: 'KR' }
+  const told = await understood(writeSample('mixed.csv', text), 'ranks', { said })
+  expect(told?.fields.map(({ keyword, day, position }) => [keyword, day, position])).toEqual([
+    ['shoes', '2026-03-10', 4],
+    ['shoes', '2026-03-13', 5],
+    ['boots', '2026-03-10', 4],
+    ['boots', '2026-03-12', 6],
+    ['boots', '2026-03-13', undefined],
+  ])
+  // A row is told once for each reason.
+  expect(told?.rejected).toEqual([
+    [2, 'not_organic'],
+    [3, 'position_wrong_form'],
+  ])
+})
+
 test('of several sites one has to be named', async () => {
   const path = writeSample('two.csv', 'Keyword,a.com_20260310,b.com_20260310\nshoes,1,2\n')
   const said = { device: 'mobile', location: 'KR' }

@@ -24,8 +24,11 @@ export type Reading = {
   readonly unknownColumns: readonly string[]
   /** What somebody should know who reads the result. */
   readonly notes: readonly string[]
-  /** The observations in a row, of which there may be none; or the code of what is wrong with it. */
-  read(row: Row): readonly Fields[] | string
+  /**
+   * The observations in a row, of which there may be none, and the code of what is wrong with one in the place of it; or the
+   * code of what is wrong with the row as a whole.
+   */
+  read(row: Row): readonly (Fields | string)[] | string
 }
 
 /** A kind of file that people have. */

@@ -57,7 +57,7 @@ function readingOf(table: Table, header: Header<Name>, said: Said) {
       average === undefined
         ? []
         : [`The file has no months: its averages are stored as those of ${average.slice(0, 7)}.`],
-    read(row: Row): readonly Fields[] | string {
+    read(row: Row): readonly (Fields | string)[] | string {
       const trouble = troubleOf(row, table, header.titles.length)
       if (trouble) return trouble
       const keyword = header.cell(row, 'keyword')
@@ -67,12 +67,15 @@ function readingOf(table: Table, header: Header<Name>, said: Said) {
         average === undefined
           ? monthly.map(({ at, day }) => ({ day, text: row.cells?.[at]?.trim() ?? '' }))
           : [{ day: average, text: header.cell(row, 'average') }]
-      const volumes: Fields[] = []
+      const volumes: (Fields | string)[] = []
       for (const { day, text } of told) {
         if (text === '') continue
         const volume = volumeOf(text)
-        if (!volume) return 'volume_wrong_form'
-        volumes.push({ keyword, source: 'google_keyword_planner', kind: 'month', day, ...volume })
+        volumes.push(
+          volume
+            ? { keyword, source: 'google_keyword_planner', kind: 'month', day, ...volume }
+            : 'volume_wrong_form',
+        )
       }
       return volumes.length === 0 ? 'volume_missing' : volumes
     },

@@ -110,8 +110,12 @@ function chunkOf(reading: Reading, rows: readonly Row[]): ImportChunk {
 function recordsOf(reading: Reading, row: Row): ImportRecord[] {
   const { line, raw } = row
   if (raw.trim() === '' || row.cells?.every((cell) => cell.trim() === '')) return []
-  const told = reading.read(row)
-  return typeof told === 'string'
-    ? [{ line, raw, code: told }]
-    : told.map((fields) => ({ line, raw, fields }))
+  const read = reading.read(row)
+  const told = typeof read === 'string' ? [read] : read
+  const records = told.flatMap((one): ImportRecord[] =>
+    typeof one === 'string' ? [] : [{ line, raw, fields: one }],
+  )
+  // Many days of a row may be wrong in the same way: it is told once.
+  const codes = new Set(told.filter((one) => typeof one === 'string'))
+  return [...records, ...[...codes].map((code): ImportRecord => ({ line, raw, code }))]
 }

@@ -84,23 +84,27 @@ function trackingOf(
       if (trouble) return trouble
       const keyword = header.cell(row, 'keyword')
       const cell = (at: number) => row.cells?.[at]?.trim() ?? ''
-      const ranks: Fields[] = []
+      const ranks: (Fields | string)[] = []
       for (const column of days.filter((one) => one.site === site)) {
         const text = cell(column.place)
         // The keyword was not tracked yet.
         if (text === '') continue
-        if (!isOrganic(cell(column.type))) return 'not_organic'
+        if (!isOrganic(cell(column.type))) {
+          ranks.push('not_organic')
+          continue
+        }
         const place = placeOf(text, notRanked, said.depth ?? usualDepth)
-        if ('code' in place) return place.code
-        ranks.push({
-          keyword,
-          day: column.day,
-          engine: 'google',
-          device,
-          location,
-          ...place.fields,
-          ...urlOf(place.fields, cell(column.landing)),
-        })
+        if ('code' in place) ranks.push(place.code)
+        else
+          ranks.push({
+            keyword,
+            day: column.day,
+            engine: 'google',
+            device,
+            location,
+            ...place.fields,
+            ...urlOf(place.fields, cell(column.landing)),
+          })
       }
       return ranks
     },
