@@ -105,12 +105,20 @@ export type DueTracker = Omit<
   'day' | 'keywordId' | 'keyword' | 'tries' | 'dueAt' | 'reserved' | 'spentOn'
 > & { readonly budgetPerDay: number | null }
 
+const trackersPerFetch = 1_000
+
 /**
- * Trackers of a source that have checks due, those that wait longest first. What is left of a tracker that has another
- * source by now is not asked here: its settings are not this one's.
+ * Trackers of a source that have checks due, those that wait longest first, some at a time: to be read once in a transaction,
+ * as far as somebody likes. What is left of a tracker that has another source by now is not asked here: its settings are
+ * not this one's.
  */
-export async function listDueTrackers(tx: BatchTx, source: string, now: Date): Promise<DueTracker[]> {
-  const { rows } = await sql<DueTracker>`
+export async function* readDueTrackers(
+  tx: BatchTx,
+  source: string,
+  now: Date,
+): AsyncGenerator<DueTracker[], void> {
+  await sql`
+    declare due_trackers no scroll cursor for
     select t.workspace_id as "workspaceId", t.id as "trackerId", t.site, t.match, t.engine, t.device, t.location,
            t.language, t.depth, t.budget_per_day as "budgetPerDay"
     from (
@@ -119,9 +127,12 @@ export async function listDueTrackers(tx: BatchTx, source: string, now: Date): P
       group by workspace_id, tracker_id
     ) c
     join batch.tracker t on t.workspace_id = c.workspace_id and t.id = c.tracker_id and t.source = ${source}
-    order by c.since, t.workspace_id, t.id
-    limit 1000`.execute(tx)
-  return rows
+    order by c.since, t.workspace_id, t.id`.execute(tx)
+  for (;;) {
+    const { rows } = await sql<DueTracker>`fetch ${sql.lit(trackersPerFetch)} from due_trackers`.execute(tx)
+    if (rows.length > 0) yield rows
+    if (rows.length < trackersPerFetch) return
+  }
 }
 
 type Claim = {
@@ -311,19 +322,26 @@ export async function closeChecks(
   return withKeywords(tx, rows)
 }
 
-/** Says why the checks of a source that are due do not go out, so that it is known when their day ends. */
+/**
+ * Says why the checks of a source that are due do not go out, all of them or those of some trackers, so that it is known when
+ * their day ends.
+ */
 export async function noteWhyWaiting(
   tx: BatchTx,
-  where: { source: string; workspaceId?: string; trackerId?: string },
+  where: { source: string; trackers?: readonly DueTracker[] },
   reason: string,
   now: Date,
 ): Promise<void> {
+  const { source, trackers } = where
+  const ofThese = trackers
+    ? sql`and (workspace_id, tracker_id) in (
+        select * from unnest(${trackers.map(({ workspaceId }) => workspaceId)}::text[],
+                             ${trackers.map(({ trackerId }) => trackerId)}::text[]))`
+    : sql``
   await sql`
     update batch.rank_check set reason = ${reason}
-    where source = ${where.source} and status = 'due' and due_at <= ${now} and closes_at > ${now}
-      and (${where.workspaceId ?? null}::text is null or workspace_id = ${where.workspaceId ?? null})
-      and (${where.trackerId ?? null}::text is null or tracker_id = ${where.trackerId ?? null})
-      and reason is distinct from ${reason}`.execute(tx)
+    where source = ${source} and status = 'due' and due_at <= ${now} and closes_at > ${now}
+      and reason is distinct from ${reason} ${ofThese}`.execute(tx)
 }
 
 /**

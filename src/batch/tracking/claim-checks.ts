@@ -1,7 +1,13 @@
 import { dayOf } from '../../platform/time.ts'
 import type { BatchTx } from '../app.ts'
 import { awake } from './breaker.ts'
-import { type ClaimedCheck, claimChecks, listDueTrackers, noteWhyWaiting } from './check-rows.ts'
+import {
+  type ClaimedCheck,
+  claimChecks,
+  type DueTracker,
+  noteWhyWaiting,
+  readDueTrackers,
+} from './check-rows.ts'
 import type { Drain } from './drain.ts'
 import { lockSource, updateSource } from './source-rows.ts'
 import { bookCalls, listSpending, scopesOf } from './spending-rows.ts'
@@ -24,27 +30,36 @@ export async function claimDue(
   if (state !== before) await updateSource(tx, name, state)
 
   const spentOn = dayOf(now, timeZone)
-  const trackers = await listDueTrackers(tx, name, now)
-  if (trackers.length === 0) return []
-  const spending = await listSpending(tx, name, spentOn, [...new Set(trackers.flatMap(scopesOf))])
   const taken = new Map<string, number>()
-  const usedOf = (scope: string) => (spending.get(scope)?.used ?? 0) + (taken.get(scope) ?? 0)
-
   const claimed: ClaimedCheck[] = []
-  for (const tracker of trackers) {
-    const { workspaceId, trackerId, engine, depth } = tracker
-    const callsEach = ranks.callsFor(engine, depth)
-    const left = callsLeft(source.settings, tracker, usedOf)
-    const affordable = callsEach === 0 ? most : Math.floor(left / callsEach)
-    if (affordable <= 0) {
-      await noteWhyWaiting(tx, { source: name, workspaceId, trackerId }, 'budget_exhausted', now)
-      continue
+  for await (const trackers of readDueTrackers(tx, name, now)) {
+    const spending = await listSpending(tx, name, spentOn, [...new Set(trackers.flatMap(scopesOf))])
+    const usedOf = (scope: string) => (spending.get(scope)?.used ?? 0) + (taken.get(scope) ?? 0)
+    const exhausted: DueTracker[] = []
+    for (const tracker of trackers) {
+      const callsEach = ranks.callsFor(tracker.engine, tracker.depth)
+      const left = callsLeft(source.settings, tracker, usedOf)
+      const affordable = callsEach === 0 ? most : Math.floor(left / callsEach)
+      if (affordable <= 0) {
+        exhausted.push(tracker)
+        continue
+      }
+      const share = Math.min(most - claimed.length, affordable)
+      const checks = await claimChecks(tx, tracker, {
+        source: name,
+        by,
+        now,
+        spentOn,
+        callsEach,
+        most: share,
+      })
+      claimed.push(...checks)
+      for (const scope of scopesOf(tracker))
+        taken.set(scope, (taken.get(scope) ?? 0) + checks.length * callsEach)
+      if (claimed.length >= most) break
     }
-    const share = Math.min(most - claimed.length, affordable)
-    const checks = await claimChecks(tx, tracker, { source: name, by, now, spentOn, callsEach, most: share })
-    claimed.push(...checks)
-    for (const scope of scopesOf(tracker))
-      taken.set(scope, (taken.get(scope) ?? 0) + checks.length * callsEach)
+    if (exhausted.length > 0)
+      await noteWhyWaiting(tx, { source: name, trackers: exhausted }, 'budget_exhausted', now)
     if (claimed.length >= most) break
   }
   await bookCalls(
