@@ -88,14 +88,17 @@ export async function scoreAll(
     })
     const around = gathering.end()
     const knownUntil = calendar.days.at(-1)!
-    const completeUntil = Math.min(knownUntil, dayOrdinal(lastCompleteDay(app)))
+    const lastDay = lastCompleteDay(app)
+    const completeUntil = Math.min(knownUntil, dayOrdinal(lastDay))
+    const horizonDays = active.manifest.label.horizon_days
     passed = 0
     const storing = oneBehind<void>()
     const store = async (block: NewPrediction[]) => {
       await storing.begin(() =>
         app.db.transaction().execute(async (tx) => {
           await app.fence(tx)
-          await storePredictions(tx, active.id, active.manifest.label.horizon_days, block, app.clock())
+          const saying = { modelId: active.id, horizonDays, lastCompleteDay: lastDay, now: app.clock() }
+          await storePredictions(tx, saying, block)
         }),
       )
     }

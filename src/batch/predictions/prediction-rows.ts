@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import type { Day } from '../../platform/time.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
 import type { SeriesName } from '../dataset/history.ts'
 import type { ClassName, Manifest } from '../models/manifest.ts'
@@ -34,13 +35,17 @@ export type NewPrediction = {
   reasons: Reason[]
 }
 
-/** Stores predictions. One made again for the same day replaces the earlier one, unless its outcome is known by now. */
+/** Who predicts how far, and when. */
+export type SayingNow = { modelId: string; horizonDays: number; lastCompleteDay: Day; now: Date }
+
+/**
+ * Stores predictions. One made again for the same day replaces the earlier one, unless the days that it speaks of are over by
+ * `lastCompleteDay` or its outcome is known: a model that has learnt since from those days has nothing to foretell of them.
+ */
 export async function storePredictions(
   tx: BatchTx,
-  modelId: string,
-  horizonDays: number,
+  { modelId, horizonDays, lastCompleteDay, now }: SayingNow,
   predictions: readonly NewPrediction[],
-  now: Date,
 ): Promise<void> {
   const column = <T>(pick: (prediction: NewPrediction) => T) => predictions.map(pick)
   // Lists of lists have to be of one length in PostgreSQL, so the first reasons travel as one list, the second as another.
@@ -69,7 +74,7 @@ export async function storePredictions(
           fall = excluded.fall, predicted = excluded.predicted, usable_days = excluded.usable_days,
           naive_sign = excluded.naive_sign, features = excluded.features, contributions = excluded.contributions,
           predicted_at = excluded.predicted_at
-      where p.outcome is null
+      where p.outcome is null and p.day + p.horizon_days > ${lastCompleteDay}::date
   `.execute(tx)
 }
 
