@@ -34,14 +34,15 @@ export async function dropUntouchedChecks(tx: BatchTx, tracker: Tracker): Promis
 
 /**
  * Plans a day: every keyword gets its slot by a hash of its own, the same every day, so that checks spread over the
- * window and come a day apart. What is left of a window that has begun takes all.
+ * window and come a day apart. What is left of a window that has begun takes all. One that was made by hand before stands,
+ * unless it has failed: then the day is not over for it.
  */
 export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: CheckPlan, now: Date): Promise<number> {
   const from = now <= plan.opensAt ? plan.opensAt : now < plan.lastSlotAt ? now : plan.lastSlotAt
   const keys = tracker.keywords?.map(({ key }) => key) ?? null
   const { rows } = await sql<{ count: number }>`
     with planned as (
-      insert into batch.rank_check (workspace_id, tracker_id, day, keyword_id, source, due_at, closes_at)
+      insert into batch.rank_check as c (workspace_id, tracker_id, day, keyword_id, source, due_at, closes_at)
       select ${tracker.workspaceId}, ${tracker.id}, ${plan.day}, k.id, ${tracker.source},
              ${from}::timestamptz + (${plan.lastSlotAt}::timestamptz - ${from}::timestamptz)
                * (('x' || substr(md5(${tracker.id} || ':' || k.id), 1, 7))::bit(28)::int / 268435456.0),
@@ -49,7 +50,10 @@ export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: CheckPlan,
       from batch.keyword k
       where k.workspace_id = ${tracker.workspaceId} and k.removed_at is null
         and (${keys}::text[] is null or k.key = any (${keys}::text[]))
-      on conflict do nothing
+      on conflict (workspace_id, tracker_id, day, keyword_id) do update
+        set status = 'due', tries = 0, due_at = excluded.due_at, closes_at = excluded.closes_at, by_hand = false,
+            source = excluded.source, reason = null
+        where c.by_hand and c.status = 'failed' and excluded.closes_at > ${now}
       returning 1
     )
     select count(*)::int as count from planned`.execute(tx)
