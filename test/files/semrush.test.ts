@@ -90,3 +90,32 @@ test('Positions: country by the file name, day by the row', async () => {
   expect(told?.fields).toMatchObject([{ ...series, keyword: 'shoes', day: '2026-03-09', position: 7 }])
   expect(told?.rejected).toEqual([[3, 'not_organic']])
 })
+
+test('Positions: of several pages of the site that are found for a keyword the best one is its rank', async () => {
+  const header = 'Keyword,Position,URL,Timestamp,Position Type'
+  const rows = [
+    'shoes,3,https://ex.com/a,2026-03-09,Organic',
+    'shoes,8,https://ex.com/b,2026-03-09,Organic',
+    'boots,9,https://ex.com/c,2026-03-09,Organic',
+    'Boots,2,https://ex.com/d,2026-03-09,Organic',
+    'shoes,5,https://ex.com/b,2026-03-08,Organic',
+  ]
+  const path = writeSample('ex.com-organic.Positions-kr-20260310.csv', [header, ...rows].join('\n'))
+  const said = { device: 'mobile' }
+  const told = await understood(path, 'ranks', { said })
+  expect(told?.fields.map(({ keyword, day, url }) => [keyword, day, url])).toEqual([
+    ['shoes', '2026-03-09', 'https://ex.com/a'],
+    ['Boots', '2026-03-09', 'https://ex.com/d'],
+    ['shoes', '2026-03-08', 'https://ex.com/b'],
+  ])
+  expect(told?.rejected).toEqual([
+    [3, 'not_best_place'],
+    [4, 'not_best_place'],
+  ])
+  // Also where an import goes on behind the best one.
+  const rest = await understood(path, 'ranks', { said, from: { bytes: 0, lines: 2 } })
+  expect(rest?.fields.map(({ keyword, url }) => [keyword, url])).toEqual([
+    ['Boots', 'https://ex.com/d'],
+    ['shoes', 'https://ex.com/b'],
+  ])
+})

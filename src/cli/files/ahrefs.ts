@@ -1,4 +1,5 @@
 import {
+  bestPlaces,
   type Columns,
   dayOfFile,
   type FileFormat,
@@ -52,7 +53,7 @@ export const ahrefs: FileFormat = {
       headerLine: header.line,
       unknownColumns: header.unknown,
       notes: [`Ranks are stored under ${day}.`],
-      read(row) {
+      ...bestPlaces((row) => {
         const trouble = troubleOf(row, table, header.titles.length)
         if (trouble) return trouble
         const country = header.cell(row, 'country')
@@ -62,18 +63,16 @@ export const ahrefs: FileFormat = {
         if ('code' in place) return place.code
         const url = header.cell(row, 'url')
         const isFound = place.fields['status'] === 'ranked' && url !== ''
-        return [
-          {
-            keyword: header.cell(row, 'keyword'),
-            day,
-            engine: 'google',
-            device,
-            location,
-            ...place.fields,
-            ...(isFound && { url }),
-          },
-        ]
-      },
+        return {
+          keyword: header.cell(row, 'keyword'),
+          day,
+          engine: 'google',
+          device,
+          location,
+          ...place.fields,
+          ...(isFound && { url }),
+        }
+      }),
     }
   },
 }

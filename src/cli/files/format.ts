@@ -1,3 +1,4 @@
+import { cleanKeyword } from '../../batch/keywords/keyword.ts'
 import { parseDay } from '../../platform/time.ts'
 import { type Book, FileTrouble, type Row, type Table } from './table.ts'
 
@@ -24,6 +25,8 @@ export type Reading = {
   readonly unknownColumns: readonly string[]
   /** What somebody should know who reads the result. */
   readonly notes: readonly string[]
+  /** Sees every row once before any is read, where what a row tells depends on others. */
+  look?(row: Row): void
   /**
    * The observations in a row, of which there may be none, and the code of what is wrong with one in the place of it; or the
    * code of what is wrong with the row as a whole.
@@ -142,6 +145,33 @@ export function placeOf(
   if (!(position >= 1)) return { code: 'position_wrong_form' }
   // Whoever found it there has looked that far.
   return { fields: { status: 'ranked', position, searched_depth: Math.max(position, depth) } }
+}
+
+/**
+ * Reads rows that each tell one place, and of several for the same keyword, day and series only the best: other pages of the
+ * site stand below it, and that one of them is read last must not make it the rank.
+ */
+export function bestPlaces(read: (row: Row) => Fields | string): Required<Pick<Reading, 'look' | 'read'>> {
+  const best = new Map<string, number>()
+  const placeIn = ({ position }: Fields) =>
+    typeof position === 'number' ? position : Number.POSITIVE_INFINITY
+  const nameOf = ({ keyword, day, device, location }: Fields) => {
+    const { key } = cleanKeyword(keyword) as { key?: string }
+    return JSON.stringify([key ?? keyword, day, device, location])
+  }
+  return {
+    look(row) {
+      const told = read(row)
+      if (typeof told === 'string') return
+      const name = nameOf(told)
+      best.set(name, Math.min(placeIn(told), best.get(name) ?? Number.POSITIVE_INFINITY))
+    },
+    read(row) {
+      const told = read(row)
+      if (typeof told === 'string') return told
+      return placeIn(told) > best.get(nameOf(told))! ? 'not_best_place' : [told]
+    },
+  }
 }
 
 /** A count as exports write it: with commas between thousands, or `< 10`, which says no more than "at most 9". */

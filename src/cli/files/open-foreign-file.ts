@@ -87,6 +87,9 @@ const rowsInChunk = 2000
 
 /** An import that goes on reads the file from its start and passes over what is stored already. */
 async function* readChunks(reading: Reading, from: ImportPosition): AsyncGenerator<ImportChunk> {
+  if (reading.look)
+    for await (const row of reading.table.rows())
+      if (row.line > reading.headerLine && !isEmpty(row)) reading.look(row)
   const start = Math.max(from.lines, reading.headerLine)
   let rows: Row[] = []
   for await (const row of reading.table.rows()) {
@@ -107,9 +110,13 @@ function chunkOf(reading: Reading, rows: readonly Row[]): ImportChunk {
   }
 }
 
+function isEmpty({ raw, cells }: Row): boolean {
+  return raw.trim() === '' || (cells?.every((cell) => cell.trim() === '') ?? false)
+}
+
 function recordsOf(reading: Reading, row: Row): ImportRecord[] {
   const { line, raw } = row
-  if (raw.trim() === '' || row.cells?.every((cell) => cell.trim() === '')) return []
+  if (isEmpty(row)) return []
   const read = reading.read(row)
   const told = typeof read === 'string' ? [read] : read
   const records = told.flatMap((one): ImportRecord[] =>

@@ -1,4 +1,5 @@
 import {
+  bestPlaces,
   type Columns,
   dayOfFile,
   type Fields,
@@ -150,7 +151,7 @@ function positionsOf(book: Book, table: Table, header: Header<PositionName>, sai
     headerLine: header.line,
     unknownColumns: header.unknown,
     notes: [],
-    read(row) {
+    ...bestPlaces((row) => {
       const trouble = troubleOf(row, table, header.titles.length)
       if (trouble) return trouble
       if (!isOrganic(header.cell(row, 'type'))) return 'not_organic'
@@ -159,18 +160,16 @@ function positionsOf(book: Book, table: Table, header: Header<PositionName>, sai
       const onDay = day ?? dayOfRow(row)
       if (onDay === undefined) return 'day_missing'
       const keyword = header.cell(row, 'keyword')
-      return [
-        {
-          keyword,
-          day: onDay,
-          engine: 'google',
-          device,
-          location,
-          ...place.fields,
-          ...urlOf(place.fields, header.cell(row, 'url')),
-        },
-      ]
-    },
+      return {
+        keyword,
+        day: onDay,
+        engine: 'google',
+        device,
+        location,
+        ...place.fields,
+        ...urlOf(place.fields, header.cell(row, 'url')),
+      }
+    }),
   }
 }
 
