@@ -7,7 +7,7 @@ import {
   type DueTracker,
   noteWhyWaiting,
   readDueTrackers,
-} from './check-rows.ts'
+} from './claim-rows.ts'
 import type { Drain } from './drain.ts'
 import { lockSource, updateSource } from './source-rows.ts'
 import { bookCalls, listSpending, scopesOf } from './spending-rows.ts'

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { BatchTx } from '../../app.ts'
 import { withKeywords } from '../../keywords/keyword-rows.ts'
-import type { ClaimedCheck } from '../check-rows.ts'
+import type { ClaimedCheck } from '../claim-rows.ts'
 import { installationScope } from '../tracker-rows.ts'
 
 /** A check whose search is about to be ordered. */
