@@ -130,7 +130,7 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
   },
   {
     name: 'a check is asked at a source that its tracker has left, with the settings for the new one',
-    file: 'src/batch/tracking/check-rows.ts',
+    file: 'src/batch/tracking/claim-rows.ts',
     from: 'and t.id = c.tracker_id and t.source = ${source}',
     to: 'and t.id = c.tracker_id',
     story: changed,
@@ -169,6 +169,27 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
     from: '{ details: unknown })',
     to: '{ details: unknown.slice(0, 1) })',
     story: byHand,
+  },
+  {
+    name: 'what was planned for a removed keyword is paid for',
+    file: 'src/batch/tracking/claim-rows.ts',
+    from: 'taken.filter(({ isRegistered }) => isRegistered)',
+    to: 'taken',
+    story: 'test/batch/removed-keywords.test.ts',
+  },
+  {
+    name: 'trackers whose budgets are used up keep others waiting',
+    file: 'src/batch/tracking/claim-rows.ts',
+    from: 'if (rows.length < trackersPerFetch) return',
+    to: 'if (rows.length > 0) return',
+    story: 'test/batch/many-trackers.test.ts',
+  },
+  {
+    name: 'a check by hand that failed takes the day’s check away',
+    file: 'src/batch/tracking/check-rows.ts',
+    from: "where c.by_hand and c.status = 'failed'",
+    to: "where c.by_hand and c.status = 'due'",
+    story: 'test/batch/failed-by-hand.test.ts',
   },
   {
     name: 'ranks that one workspace has of today, or of tomorrow, settle the predictions of another',
