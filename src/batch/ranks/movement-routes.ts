@@ -67,17 +67,19 @@ export function movementRoutes(http: Http, app: BatchApp): void {
     },
     async (request) => {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
-      const day = request.query.day ?? dayOf(app.clock(), app.timeZone)
+      const place = placeOf(request.query)
+      const day = request.query.day ?? place?.day ?? dayOf(app.clock(), app.timeZone)
       if (parseDay(day) === undefined) {
         const details = [{ path: 'day', code: 'not_real', message: 'There is no such day.' }]
         throw refuseRequest('validation_failed', { details })
       }
+      if (place?.day !== undefined && place.day !== day) throw foreignCursor()
       const limit = limitOf(request.query)
-      const after = placeOf(request.query)
+      const after = place?.after
       const page = { after, limit: limit + 1, mayRecall: !namesWrite(request) }
       const { movements, shares } = await lookUpMovements(reading(app, request), workspaceId, day, page)
       const { items, nextCursor } = pageOf(movements, limit, (row) => [
-        String(row.keywordId),
+        `${day} ${row.keywordId}`,
         row.engine,
         row.device,
         row.location,
@@ -97,10 +99,14 @@ export function movementRoutes(http: Http, app: BatchApp): void {
   )
 }
 
-function placeOf(query: PageRequest): MovementPlace | undefined {
+/** Where the page before ended, and of which day it was: today may be over by now. */
+function placeOf(query: PageRequest): { day: string | undefined; after: MovementPlace } | undefined {
   const values = readCursor(query, 4)
   if (values === undefined) return undefined
-  const [keywordId, engine, device, location] = values as [string, string, string, string]
-  if (!/^\d{1,18}$/.test(keywordId) || ![engine, device, location].every(isSeriesName)) throw foreignCursor()
-  return { keywordId, engine, device, location }
+  const [first, engine, device, location] = values as [string, string, string, string]
+  // Cursors of a release before name no day.
+  const [, day, keywordId] = /^(?:(\d{4}-\d\d-\d\d) )?(\d{1,18})$/.exec(first) ?? []
+  if (keywordId === undefined || ![engine, device, location].every(isSeriesName)) throw foreignCursor()
+  if (day !== undefined && parseDay(day) === undefined) throw foreignCursor()
+  return { day, after: { keywordId, engine, device, location } }
 }
