@@ -196,8 +196,8 @@ export async function findKeywordIds(
 }
 
 /**
- * Adds to each what its keyword looks like, and whether it is registered still. A statement of its own: what is changed on the coordinator of a cluster cannot be
- * joined with keywords, which are spread over machines, in the same one.
+ * Adds to each what its keyword looks like, and whether it is registered still. A statement of its own: what is changed on the
+ * coordinator of a cluster cannot be joined with keywords, which are spread over machines, in the same one.
  */
 export async function withKeywords<Row extends { workspaceId: string; keywordId: bigint }>(
   db: BatchDb | BatchTx,

@@ -71,20 +71,16 @@ type Claim = {
 
 /**
  * Takes due checks of a tracker and sets aside what they may cost. Those whose keyword was removed since they were planned are
- * dropped, for what they find would have no place to go; once one turns up, all of the tracker's.
+ * dropped, for what they find would have no place to go, and others are taken instead.
  */
 export async function claimChecks(tx: BatchTx, tracker: DueTracker, claim: Claim): Promise<ClaimedCheck[]> {
   const claimed: ClaimedCheck[] = []
   for (;;) {
     const taken = await takeChecks(tx, tracker, { ...claim, most: claim.most - claimed.length })
-    const wanted = taken.filter(({ isRegistered }) => isRegistered)
-    claimed.push(...wanted)
-    if (wanted.length === taken.length) return claimed
-    await dropRemovedChecks(
-      tx,
-      tracker,
-      taken.filter(({ isRegistered }) => !isRegistered),
-    )
+    const removed = taken.filter(({ isRegistered }) => !isRegistered)
+    claimed.push(...taken.filter(({ isRegistered }) => isRegistered))
+    if (removed.length === 0) return claimed
+    await dropChecks(tx, tracker, removed)
   }
 }
 
@@ -112,23 +108,18 @@ async function takeChecks(tx: BatchTx, { budgetPerDay: _, ...tracker }: DueTrack
   )
 }
 
-/** Of a tracker, those that were taken in vain, and all others that are due and whose keyword is not registered any more. */
-async function dropRemovedChecks(
+/** Takes checks of a tracker out of the plan. */
+async function dropChecks(
   tx: BatchTx,
   { workspaceId, trackerId }: DueTracker,
-  taken: readonly Pick<ClaimedCheck, 'day' | 'keywordId'>[],
+  dropped: readonly Pick<ClaimedCheck, 'day' | 'keywordId'>[],
 ): Promise<void> {
+  const days = dropped.map(({ day }) => day)
+  const keywordIds = dropped.map(({ keywordId }) => String(keywordId))
   await sql`
-    delete from batch.rank_check c
-    where c.workspace_id = ${workspaceId} and c.tracker_id = ${trackerId}
-      and (c.status = 'asked' and (c.day, c.keyword_id) in (
-          select * from unnest(${taken.map(({ day }) => day)}::date[],
-                               ${taken.map(({ keywordId }) => String(keywordId))}::bigint[]))
-        -- Not correlated: checks stay on the coordinator where keywords are spread over machines.
-        or c.status = 'due' and c.keyword_id not in (
-          select k.id from batch.keyword k where k.workspace_id = ${workspaceId} and k.removed_at is null))`.execute(
-    tx,
-  )
+    delete from batch.rank_check
+    where workspace_id = ${workspaceId} and tracker_id = ${trackerId}
+      and (day, keyword_id) in (select * from unnest(${days}::date[], ${keywordIds}::bigint[]))`.execute(tx)
 }
 
 /**
