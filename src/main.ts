@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { type Command, UsageError } from './cli/command.ts'
-import { commands } from './cli/commands.ts'
+import { commandNamed, commands } from './cli/commands.ts'
 import { sanitize } from './platform/log/sanitize.ts'
 
 for (const stream of [process.stdout, process.stderr]) stream.on('error', outliveReader)
@@ -8,11 +8,8 @@ process.exitCode = await main(process.argv.slice(2))
 
 async function main([name, ...args]: string[]): Promise<number> {
   if (name === undefined || name === 'help' || name === '--help' || name === '-h') return help(args)
-  const load = commands[name]
-  if (!load) {
-    complain(`There is no command "${name}".`, 'See `rankledger help`.')
-    return 2
-  }
+  const load = commandNamed(name)
+  if (!load) return unknownCommand(name)
   if (args.includes('--help') || args.includes('-h')) return help([name])
   const command = await load()
   try {
@@ -40,8 +37,9 @@ function explain(error: unknown, command: Command): number {
 async function help(words: readonly string[]): Promise<number> {
   const asJson = words.includes('--json')
   const [name] = words.filter((word) => word !== '--json')
-  const load = name === undefined ? undefined : commands[name]
-  if (load) {
+  if (name !== undefined) {
+    const load = commandNamed(name)
+    if (!load) return unknownCommand(name)
     const { summary, usage } = await load()
     process.stdout.write(asJson ? `${JSON.stringify({ command: name, summary, usage })}\n` : `${usage}\n`)
     return 0
@@ -55,7 +53,12 @@ async function help(words: readonly string[]): Promise<number> {
       ? `${JSON.stringify({ commands: known })}\n`
       : `rankledger COMMAND\n\n${lines}\n\nrankledger help COMMAND tells more.\n`,
   )
-  return name === undefined ? 0 : 2
+  return 0
+}
+
+function unknownCommand(name: string): number {
+  complain(`There is no command "${name}".`, 'See `rankledger help`.')
+  return 2
 }
 
 /** What is said here may quote what was typed or set, so it takes the log's stages like every line. */

@@ -23,8 +23,8 @@ nothing. A file that was cut off while an export wrote it says at which line and
 \`--cut-off\` applies what is whole of it. docs/runbook.md has the whole recipe.`,
 
   async run([verb, ...args]) {
-    const load = verb === undefined ? undefined : verbs[verb]
-    if (!load) throw new UsageError(`Say what to do: ${Object.keys(verbs).join(' or ')}.`)
+    const load = verb !== undefined && Object.hasOwn(verbs, verb) ? verbs[verb] : undefined
+    if (!load) throw new UsageError('Say what to do: list, export or apply.')
     return (await load()).run(args)
   },
 }

@@ -1,5 +1,10 @@
 import type { Command } from './command.ts'
 
+/** The command of that name. Words such as `constructor`, which every object knows, are none. */
+export function commandNamed(name: string): (() => Promise<Command>) | undefined {
+  return Object.hasOwn(commands, name) ? commands[name] : undefined
+}
+
 /** Each command is loaded when it is asked for, so that a small one starts at once. */
 export const commands: Readonly<Record<string, () => Promise<Command>>> = {
   serve: async () => (await import('./serve.ts')).serve,

@@ -37,7 +37,7 @@ longer what it was trained on, and says what changed. activate exits 4 if the st
     if (verb === 'score') return score(rest)
     const { values, positionals } = parseFlags(rest, { json: { type: 'boolean', default: false } })
     const [id, ...more] = positionals
-    const act = verbs[verb ?? '']
+    const act = verb !== undefined && Object.hasOwn(verbs, verb) ? verbs[verb] : undefined
     if (!act) throw new UsageError('Say what to do with a model: retire, activate, verify or score.')
     if (!id || more.length > 0) throw new UsageError('Name one model id; GET /api/batch/models lists them.')
     return withFoundation('model', async (app) => {
