@@ -40,7 +40,10 @@ the provider once more to give it back; \`unmatched settle\` books it as put rig
       all: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     })
-    if (verb === 'list') return withFoundation('backlog', (app) => list(app, values.json))
+    if (verb === 'list') {
+      if (values.all || positionals.length > 0) throw new UsageError('backlog list takes no flag but --json.')
+      return withFoundation('backlog', (app) => list(app, values.json))
+    }
     if (verb !== 'charge' && verb !== 'void')
       throw new UsageError('Say what to do: list, charge, void or unmatched.')
     if (values.all === positionals.length > 0)

@@ -42,6 +42,15 @@ export function parseOnlyFlags<T extends NonNullable<ParseArgsConfig['options']>
   return parsed
 }
 
+/** What is wrong with a file that the operator named, in one sentence. */
+export function explainFile(path: string, doing: 'read' | 'written'): (error: unknown) => never {
+  return (error) => {
+    const { code, syscall } = error as NodeJS.ErrnoException
+    if (syscall === undefined) throw error
+    throw new CommandFailed(`${path} cannot be ${doing} (${code}); name another, or put its place right.`)
+  }
+}
+
 /**
  * Opens the service's database for the time of one command, which opens nothing sealed and asks no provider. Its output is
  * the result, so it goes out, sanitized.

@@ -35,6 +35,7 @@ import {
 } from './command.ts'
 import { distributeTables, statusOfDistribution } from './db-distribute.ts'
 import { openProgress } from './progress.ts'
+import { readLine } from './read-line.ts'
 import { applyGrants, findRole, measureDatabase } from './server-rows.ts'
 
 export const db: Command = {
@@ -81,6 +82,7 @@ meanwhile, and whoever writes batch data waits.`,
       throw new UsageError('Only grants takes --role and --apply.')
     if (values.cause !== undefined && verb !== 'stop-charging')
       throw new UsageError('Only stop-charging takes --cause.')
+    if (values.cause !== undefined) readLine('--cause', values.cause, 200)
     if ((values.shards !== undefined || values['volume-shards'] !== undefined) && verb !== 'distribute')
       throw new UsageError('Only distribute takes --shards and --volume-shards.')
     const [first, second] = positionals
@@ -355,7 +357,6 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
 }
 
 async function stopByHand(app: Foundation, asJson: boolean, cause = 'operator'): Promise<number> {
-  if (cause.length > 200) throw new UsageError('--cause takes at most 200 characters.')
   await stopCharging(app.billing.db, cause, app.clock(), { stopsCalendar: true })
   if (asJson) printJson({ charging_stopped: await stopOf(app) })
   else

@@ -8,7 +8,7 @@ import type {
   ImportSource,
   RejectionSink,
 } from '../batch/import.ts'
-import { CommandFailed } from './command.ts'
+import { CommandFailed, explainFile } from './command.ts'
 import { type CsvPart, type CsvRecord, readCsv, writeCsvRow } from './csv.ts'
 
 /** The columns that a file may have, and those it must have. */
@@ -45,9 +45,7 @@ export async function openImportFile(path: string, columns: Columns): Promise<Im
 
 /** The first bytes of a file, and what stands for all of it. */
 export async function headOf(path: string): Promise<{ head: Buffer; size: number; identity: string }> {
-  const file = await open(path).catch(() => {
-    throw new CommandFailed(`${path} cannot be read.`)
-  })
+  const file = await open(path).catch(explainFile(path, 'read'))
   try {
     const { size, mtimeMs } = await file.stat()
     const { buffer, bytesRead } = await file.read({
@@ -61,6 +59,8 @@ export async function headOf(path: string): Promise<{ head: Buffer; size: number
       .digest('hex')
       .slice(0, 32)
     return { head, size, identity }
+  } catch (error) {
+    return explainFile(path, 'read')(error)
   } finally {
     await file.close()
   }
@@ -281,7 +281,7 @@ export function openRejects(path: string): RejectionSink & { close(): Promise<vo
     },
     async write(rejections) {
       if (rejections.length === 0) return length
-      file ??= await open(path, 'w')
+      file ??= await open(path, 'w').catch(explainFile(path, 'written'))
       const head = length === 0 ? writeCsvRow(['line', 'code', 'record']) : ''
       const rows = rejections.map(({ line, code, raw }) => writeCsvRow([line, code, raw.slice(0, 65_536)]))
       const bytes = Buffer.from(head + rows.join(''))

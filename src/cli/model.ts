@@ -12,6 +12,7 @@ import { Refusal } from '../platform/refusal.ts'
 import {
   type Command,
   CommandFailed,
+  explainFile,
   parseFlags,
   print,
   printJson,
@@ -122,7 +123,8 @@ async function score(args: string[]): Promise<number> {
       `Workspace ${workspace}, ${firstDay} to ${lastDay}`,
       `Model ${registered.id}`,
     ]
-    if (svg !== undefined) await writeFile(svg, reliabilitySvg({ lines, figures }))
+    if (svg !== undefined)
+      await writeFile(svg, reliabilitySvg({ lines, figures })).catch(explainFile(svg, 'written'))
     if (json) {
       printJson({
         model_id: registered.id,

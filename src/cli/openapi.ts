@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { openReadiness } from '../platform/http/readiness.ts'
 import { buildServer } from '../server.ts'
-import { type Command, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
+import { type Command, explainFile, parseFlags, print, printJson, UsageError, withApp } from './command.ts'
 
 export const openapi: Command = {
   summary: 'Write the OpenAPI document of this release',
@@ -15,7 +15,7 @@ The same document that /openapi.json answers; the repository keeps a copy, and a
     if (file === undefined || more.length > 0) throw new UsageError('Name the file to write.')
     return withApp('openapi', async (app) => {
       const http = await buildServer(app, openReadiness())
-      await writeFile(file, `${printed(http.swagger())}\n`)
+      await writeFile(file, `${printed(http.swagger())}\n`).catch(explainFile(file, 'written'))
       await http.close()
       if (values.json) printJson({ file, outcome: 'written' })
       else print(`${file} is written.`)

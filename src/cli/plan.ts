@@ -12,6 +12,7 @@ import {
   UsageError,
   withFoundation,
 } from './command.ts'
+import { readLine } from './read-line.ts'
 
 export const plan: Command = {
   summary: 'List and change what is on offer',
@@ -72,8 +73,7 @@ async function put(args: string[]): Promise<number> {
   if (!planId || more.length > 0 || !callerIdPattern.test(planId)) {
     throw new UsageError('Name one plan: 1 to 64 of A-Za-z0-9_.:-')
   }
-  const { name } = values
-  if (!name || name.length > 200) throw new UsageError('--name takes 1 to 200 characters.')
+  const name = readLine('--name', values.name ?? '', 200)
   if (!isCurrency(values.currency)) throw new UsageError('--currency takes a code of ISO 4217 such as KRW.')
   const wanted: Plan = {
     planId,

@@ -18,6 +18,7 @@ import {
   UsageError,
   withFoundation,
 } from './command.ts'
+import { readLine } from './read-line.ts'
 
 export const token: Command = {
   summary: 'Create, list, rotate and revoke access tokens',
@@ -59,6 +60,7 @@ async function create(args: string[]): Promise<number> {
     return 0
   }
   const wanted = readScopes(values.scope)
+  const name = readLine('--name', values.name, 200, 0)
   const rights = rightsOf(wanted, {
     workspace: readBinding('--workspace', values.workspace),
     account: readBinding('--account', values.account),
@@ -71,7 +73,7 @@ async function create(args: string[]): Promise<number> {
     const now = app.clock()
     await insertToken(app.pool, made, {
       ...rights,
-      name: values.name,
+      name,
       createdAt: now,
       expiresAt: readExpiry(values.expires, now, app),
     })

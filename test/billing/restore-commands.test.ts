@@ -58,7 +58,7 @@ test.each<[string, Command, string, number, RegExp]>([
   ['reconcile', reconcile, '--adopt --to 2026-04-01', 2, /^--from is missing\.$/],
   ['reconcile', reconcile, '--adopt --from 2026-03-01 --to 2026-04-01', 1, /stop-charging/],
   ['db', db, 'stop-charging now', 2, /the others nothing/],
-  ['db', db, `stop-charging --cause ${'x'.repeat(201)}`, 2, /^--cause takes at most 200/],
+  ['db', db, `stop-charging --cause ${'x'.repeat(201)}`, 2, /^--cause takes one line of 1 to 200 /],
   ['db', db, 'resume-charging --cause restore', 2, /^Only stop-charging takes --cause\.$/],
   ['db', db, 'resume-charging', 1, /^Charging is not stopped\.$/],
   ['backlog', backlog, 'unmatched settle pay_1 pay_2 --note x', 2, /^settle takes one payment and --note/],
