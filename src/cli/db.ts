@@ -16,11 +16,11 @@ import {
 import { listSweepFailures } from '../billing/sweeps/sweep-failure-rows.ts'
 import { countInbox } from '../billing/webhooks/inbox-rows.ts'
 import type { Foundation } from '../foundation.ts'
+import { decideJob } from '../installation/decide-job.ts'
 import { auditStatement } from '../platform/access/audit-rows.ts'
 import { clearAlarm, countAlarms, listAlarms } from '../platform/alarm.ts'
 import { grantsFor } from '../platform/database/grants.ts'
 import { listDeadJobs, queueVitals } from '../platform/queue/queue.ts'
-import { discardDeadJob, reviveDeadJob } from '../platform/queue/queue-schema.ts'
 import { renderInstant } from '../platform/time.ts'
 import {
   type Command,
@@ -202,6 +202,7 @@ async function alarms(app: Foundation, asJson: boolean): Promise<number> {
 async function clear(app: Foundation, kind: string, subject: string, asJson: boolean): Promise<number> {
   if (!(await clearAlarm(app.billing.db, kind, subject)))
     throw new CommandFailed('No such alarm is raised; `rankledger db alarms` lists them.')
+  await note(app, 'alarm.clear', `${kind}:${subject}`)
   if (asJson) printJson({ kind, subject, outcome: 'cleared' })
   else print(`${kind} ${subject} is cleared. If its cause is still there, it is raised again.`)
   return 0
@@ -223,7 +224,7 @@ async function jobs(app: Foundation, asJson: boolean): Promise<number> {
 
 async function retryJob(app: Foundation, id: string, asJson: boolean): Promise<number> {
   if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
-  if (!(await reviveDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
+  if (!(await decideJob(app, id, 'retry', actor))) throw new CommandFailed(`No dead job has the id ${id}.`)
   if (asJson) printJson({ job_id: id, outcome: 'queued' })
   else print(`Job ${id} is back in the queue.`)
   return 0
@@ -231,7 +232,7 @@ async function retryJob(app: Foundation, id: string, asJson: boolean): Promise<n
 
 async function discardJob(app: Foundation, id: string, asJson: boolean): Promise<number> {
   if (!/^\d{1,18}$/.test(id)) throw new UsageError('A job id is a number; `rankledger db jobs` lists them.')
-  if (!(await discardDeadJob(app.billing.db, id))) throw new CommandFailed(`No dead job has the id ${id}.`)
+  if (!(await decideJob(app, id, 'discard', actor))) throw new CommandFailed(`No dead job has the id ${id}.`)
   if (asJson) printJson({ job_id: id, outcome: 'discarded' })
   else print(`Job ${id} is discarded.`)
   return 0
@@ -348,9 +349,7 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
   )
   progress.end()
   const [first] = app.config.vaultKeys
-  const target = `vault:${first?.version ?? 'data-dir'}`
-  const noted = { at: app.clock(), actor: 'operator', action: 'keys.rotate', accountId: null, target }
-  await auditStatement(noted).execute(app.billing.db)
+  await note(app, 'keys.rotate', `vault:${first?.version ?? 'data-dir'}`)
   if (asJson) printJson(done)
   else print(`${done.checked} sealed values checked, ${done.resealed} sealed anew with the first key.`)
   return 0
@@ -358,6 +357,7 @@ async function rotateKeys(app: App, asJson: boolean): Promise<number> {
 
 async function stopByHand(app: Foundation, asJson: boolean, cause = 'operator'): Promise<number> {
   await stopCharging(app.billing.db, cause, app.clock(), { stopsCalendar: true })
+  await note(app, 'charging.stop', 'charging')
   if (asJson) printJson({ charging_stopped: await stopOf(app) })
   else
     print(
@@ -368,9 +368,17 @@ async function stopByHand(app: Foundation, asJson: boolean, cause = 'operator'):
 
 async function resume(app: App, asJson: boolean): Promise<number> {
   if (!(await resumeCharging(app.billing))) throw new CommandFailed('Charging is not stopped.')
+  await note(app, 'charging.resume', 'charging')
   if (asJson) printJson({ charging_stopped: null })
   else print('Charging resumed; every process knows within a second.')
   return 0
+}
+
+const actor = 'operator'
+
+/** Who did it, and when: whoever looks at the audit later asks the same of the machine as of the API. */
+async function note(app: Foundation, action: string, target: string): Promise<void> {
+  await auditStatement({ at: app.clock(), actor, action, accountId: null, target }).execute(app.billing.db)
 }
 
 async function stopOf(app: Foundation): Promise<{ provider: string; cause: string; at: string } | null> {

@@ -1,6 +1,6 @@
 import Type, { type Static } from 'typebox'
 import type { App } from '../app.ts'
-import { type AuditTables, insertAudit } from '../platform/access/audit-rows.ts'
+import type { AuditTables } from '../platform/access/audit-rows.ts'
 import { openDb } from '../platform/database/db.ts'
 import { envelope, nullable, page, success } from '../platform/http/answers.ts'
 import type { Http } from '../platform/http/http.ts'
@@ -8,9 +8,9 @@ import { invalidField } from '../platform/http/validation.ts'
 import { sanitize } from '../platform/log/sanitize.ts'
 import { limitOf, pageOf, pageQuery, readCursor } from '../platform/page.ts'
 import { jobStatuses, type ListedJob, listJobs } from '../platform/queue/queue.ts'
-import { discardDeadJob, reviveDeadJob } from '../platform/queue/queue-schema.ts'
 import { refusalsOf } from '../platform/refusal.ts'
 import { renderInstant } from '../platform/time.ts'
+import { decideJob } from './decide-job.ts'
 
 const refuse = refusalsOf({
   job_not_found: ['not_found', 'There is no such job.'],
@@ -115,23 +115,11 @@ export function jobRoutes(http: Http, app: App): void {
         const { job_id: id } = request.params
         const [job] = isJobId(id) ? await listJobs(db, { id, limit: 1 }) : []
         if (!job) throw refuse('job_not_found')
-        await decideOn(app, id, verb, request.principal.tokenId)
+        if (!(await decideJob(app, id, verb, request.principal.tokenId))) throw refuse('job_not_dead')
         return envelope(view(job, becomes))
       },
     )
   }
-}
-
-const decisions = { retry: reviveDeadJob, discard: discardDeadJob }
-
-async function decideOn(app: App, id: string, verb: keyof typeof decisions, actor: string): Promise<void> {
-  await openDb<AuditTables>(app.pool)
-    .transaction()
-    .execute(async (tx) => {
-      if (!(await decisions[verb]<AuditTables>(tx, id))) throw refuse('job_not_dead')
-      const entry = { at: app.clock(), actor, accountId: null }
-      await insertAudit(tx, { ...entry, action: `job.${verb}`, target: `job:${id}` })
-    })
 }
 
 function isJobId(text: string): boolean {

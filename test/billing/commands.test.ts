@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { chargeHeldInvoice } from '../../src/billing/collection/charge-held-invoice.ts'
 import { listHeld } from '../../src/billing/collection/held-invoice-rows.ts'
 import { voidHeldInvoice } from '../../src/billing/collection/void-held-invoice.ts'
+import { audit } from '../../src/cli/audit.ts'
 import { backlog } from '../../src/cli/backlog.ts'
 import { checkLedger } from '../../src/cli/check-ledger.ts'
 import type { Command } from '../../src/cli/command.ts'
@@ -13,6 +14,8 @@ import { reconcile } from '../../src/cli/reconcile.ts'
 import { replayWebhook } from '../../src/cli/replay-webhook.ts'
 import { serve } from '../../src/cli/serve.ts'
 import { work } from '../../src/cli/work.ts'
+import { raiseAlarm } from '../../src/platform/alarm.ts'
+import { openDb } from '../../src/platform/database/db.ts'
 import { openVault } from '../../src/platform/vault/vault.ts'
 import { signStandardWebhook } from '../sign-webhook.ts'
 import { openWorld, type World } from '../world.ts'
@@ -244,6 +247,42 @@ describe('the commands themselves', () => {
     expect([revived.code, JSON.parse(revived.output)]).toEqual([0, { job_id: jobs[0].id, outcome: 'queued' }])
     expect((await run(db, ['retry-job', jobs[0].id])).code).toBe(1)
     expect(JSON.parse((await run(db, ['jobs', '--json'])).output).jobs).toEqual([])
+  })
+
+  test('what an operator decides at the machine stands in the audit, as what is decided over the API does', async () => {
+    await world.query(`select graphile_worker.add_job('billing.send-refund', '{"refundId":"ref_1"}')`)
+    const kill = 'update graphile_worker._private_jobs set attempts = max_attempts returning id::text'
+    const [job] = await world.query<{ id: string }>(kill)
+    await raiseAlarm(
+      openDb(world.app.pool),
+      { kind: 'amount_differs', subject: 'pay_1', note: '' },
+      new Date(),
+    )
+    for (const words of [
+      `retry-job ${job!.id}`,
+      'clear-alarm amount_differs pay_1',
+      'stop-charging --cause trial',
+      'resume-charging',
+    ])
+      expect((await run(db, words.split(' '))).code).toBe(0)
+    await world.query(kill)
+    expect((await run(db, ['discard-job', job!.id])).code).toBe(0)
+    for (const words of [`retry-job ${job!.id}`, 'clear-alarm amount_differs pay_1', 'resume-charging'])
+      expect((await run(db, words.split(' '))).code).toBe(1)
+    const { entries } = JSON.parse((await run(audit, ['list', '--actor', 'operator', '--json'])).output)
+    const told = entries.map((one: { action: string; target: string }) => `${one.action} ${one.target}`)
+    expect(
+      told
+        .filter((one: string) => /^(job|alarm|charging)[.]/.test(one))
+        .slice(0, 5)
+        .reverse(),
+    ).toEqual([
+      `job.retry job:${job!.id}`,
+      'alarm.clear amount_differs:pay_1',
+      'charging.stop charging',
+      'charging.resume charging',
+      `job.discard job:${job!.id}`,
+    ])
   })
 
   test('held invoices are listed, and charged or waived all at once', async () => {

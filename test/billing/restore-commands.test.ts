@@ -47,7 +47,7 @@ const subscribe = async (account: string, card = 'bk_test_ok') => {
 }
 
 test.each<[string, Command, string, number, RegExp]>([
-  ['audit', audit, '', 2, /^Say what to do: list or export or apply\.$/],
+  ['audit', audit, '', 2, /^Say what to do: list, export or apply\.$/],
   ['audit', audit, 'export', 2, /^audit export takes one file\.$/],
   ['audit', audit, 'export one two', 2, /^audit export takes one file\.$/],
   ['audit', audit, 'apply', 2, /^audit apply takes one file\.$/],
