@@ -6,7 +6,11 @@ export const client = createClient<paths>({
   baseUrl: '/',
   credentials: 'same-origin',
   headers: { 'x-console': '1' },
-  fetch: (request: Request) => globalThis.fetch(request),
+  fetch: (request: Request) =>
+    globalThis.fetch(request).catch((error: unknown) => {
+      // Nobody was reached, which every browser says in words of its own.
+      throw request.signal.aborted ? error : new ApiError(0, undefined)
+    }),
 })
 
 // Behind a replica a page must show what was just done on it, whichever process answers.

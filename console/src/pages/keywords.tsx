@@ -8,6 +8,7 @@ import { FilterBar, TextFilter } from '../ui/filter-bar.tsx'
 import { useFilters } from '../ui/filters.ts'
 import { useSay } from '../ui/language.tsx'
 import { Empty, Waiting } from '../ui/load-parts.tsx'
+import { messageOf } from '../ui/message-of.ts'
 import { PageHead } from '../ui/page-parts.tsx'
 import { Sparkline } from '../ui/sparkline.tsx'
 import { type Column, List } from '../ui/table.tsx'
@@ -216,9 +217,7 @@ function PasteForm({
         )}
         {register.error && (
           <Alert color="red" role="alert">
-            {invalid.length > 0
-              ? say('fixLines')
-              : ((register.error as ApiError).details?.[0]?.message ?? register.error.message)}
+            {invalid.length > 0 ? say('fixLines') : messageOf(register.error, say)}
           </Alert>
         )}
         {verdicts && (

@@ -1,7 +1,8 @@
 import { Button, Group, Text } from '@mantine/core'
+import { useState } from 'react'
 import { client, dataOf } from '../api/client.ts'
 import { asked, useList } from '../api/lists.ts'
-import { useAct } from '../ui/act.tsx'
+import { Confirm, useAct } from '../ui/act.tsx'
 import { FilterBar, StatusFilter, TextFilter } from '../ui/filter-bar.tsx'
 import { useFilters } from '../ui/filters.ts'
 import { useSay } from '../ui/language.tsx'
@@ -151,10 +152,13 @@ export function Jobs() {
     (cursor) => dataOf(client.GET('/api/jobs', { params: { query: asked({ status, cursor, limit: 25 }) } })),
     { everyMs: 5_000 },
   )
-  const decide = useAct(({ id, verb }: { id: string; verb: 'retry' | 'discard' }) =>
-    verb === 'retry'
-      ? dataOf(client.POST('/api/jobs/{job_id}/retry', { params: { path: { job_id: id } } }))
-      : dataOf(client.POST('/api/jobs/{job_id}/discard', { params: { path: { job_id: id } } })),
+  const [discarded, setDiscarded] = useState<{ job_id: string; name: string }>()
+  const retry = useAct((job_id: string) =>
+    dataOf(client.POST('/api/jobs/{job_id}/retry', { params: { path: { job_id } } })),
+  )
+  const discard = useAct(
+    (job_id: string) => dataOf(client.POST('/api/jobs/{job_id}/discard', { params: { path: { job_id } } })),
+    { onDone: () => setDiscarded(undefined) },
   )
   return (
     <>
@@ -196,18 +200,10 @@ export function Jobs() {
               cell: (row) =>
                 row.status === 'dead' ? (
                   <Group gap={6} justify="flex-end" wrap="nowrap">
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() => decide.mutate({ id: row.job_id, verb: 'retry' })}
-                    >
+                    <Button size="compact-xs" variant="default" onClick={() => retry.mutate(row.job_id)}>
                       {say('retry')}
                     </Button>
-                    <Button
-                      size="compact-xs"
-                      variant="default"
-                      onClick={() => decide.mutate({ id: row.job_id, verb: 'discard' })}
-                    >
+                    <Button size="compact-xs" variant="default" onClick={() => setDiscarded(row)}>
                       {say('discard')}
                     </Button>
                   </Group>
@@ -219,6 +215,17 @@ export function Jobs() {
           ]}
         />
       </div>
+      <Confirm
+        opened={discarded !== undefined}
+        onClose={() => setDiscarded(undefined)}
+        title={say('discard')}
+        yes={say('discard')}
+        danger
+        busy={discard.isPending}
+        onYes={() => discarded && discard.mutate(discarded.job_id)}
+      >
+        <Text size="sm">{say('discardSays', { name: discarded?.name ?? '' })}</Text>
+      </Confirm>
     </>
   )
 }

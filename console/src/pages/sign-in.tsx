@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'react'
 import { ApiError, client, dataOf } from '../api/client.ts'
 import { useFilters } from '../ui/filters.ts'
 import { useSay } from '../ui/language.tsx'
+import { messageOf } from '../ui/message-of.ts'
 
 export function SignIn() {
   const say = useSay()
@@ -38,7 +39,7 @@ export function SignIn() {
     signIn.error &&
     (signIn.error instanceof ApiError && signIn.error.status === 401
       ? say(isLink ? 'linkUsed' : 'tokenWrong')
-      : signIn.error.message)
+      : messageOf(signIn.error, say))
   return (
     <main className="rl-center">
       <form

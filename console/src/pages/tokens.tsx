@@ -4,11 +4,12 @@ import { useState } from 'react'
 import { client, dataOf } from '../api/client.ts'
 import { asked, useList } from '../api/lists.ts'
 import { useSession } from '../api/session.ts'
-import { Confirm, tellError, useAct } from '../ui/act.tsx'
+import { Confirm, useAct } from '../ui/act.tsx'
 import { useSay } from '../ui/language.tsx'
 import { Empty } from '../ui/load-parts.tsx'
 import { PageHead } from '../ui/page-parts.tsx'
 import { List } from '../ui/table.tsx'
+import { tellError } from '../ui/tell-error.ts'
 import { Id, Status, When } from '../ui/value-parts.tsx'
 
 const scopes = [
@@ -20,11 +21,14 @@ const scopes = [
   'admin',
 ] as const
 
+/** One that was replaced goes on until its overlap is over. */
+const isUsable = (status: string) => status === 'valid' || status === 'replaced'
+
 export function Tokens() {
   const say = useSay()
   const { token_id: own } = useSession()
   const [isNew, setIsNew] = useState(false)
-  const [revoked, setRevoked] = useState<string>()
+  const [revoked, setRevoked] = useState<{ token_id: string; name: string }>()
   const query = useList(['tokens'], (cursor) =>
     dataOf(client.GET('/api/tokens', { params: { query: asked({ cursor, limit: 30 }) } })),
   )
@@ -82,8 +86,8 @@ export function Tokens() {
             {
               head: say('actions'),
               cell: (row) =>
-                row.status === 'valid' && row.token_id !== own ? (
-                  <Button size="compact-xs" variant="default" onClick={() => setRevoked(row.token_id)}>
+                isUsable(row.status) && row.token_id !== own ? (
+                  <Button size="compact-xs" variant="default" onClick={() => setRevoked(row)}>
                     {say('revoke')}
                   </Button>
                 ) : (
@@ -101,8 +105,11 @@ export function Tokens() {
         yes={say('revoke')}
         danger
         busy={revoke.isPending}
-        onYes={() => revoked && revoke.mutate(revoked)}
+        onYes={() => revoked && revoke.mutate(revoked.token_id)}
       >
+        <Text size="sm">
+          {revoked?.name} <span className="rl-id">{revoked?.token_id}</span>
+        </Text>
         <Text size="sm">{say('revokeSays')}</Text>
       </Confirm>
       {isNew && <NewToken onClose={() => setIsNew(false)} />}
@@ -134,7 +141,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
       setMade(token)
       void queries.invalidateQueries({ queryKey: ['tokens'] })
     } catch (error) {
-      tellError(error, say('close'))
+      tellError(error, say)
     } finally {
       setIsBusy(false)
     }

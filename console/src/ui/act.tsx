@@ -2,17 +2,8 @@ import { Button, Group, Modal, Stack, Text } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
-import { ApiError } from '../api/client.ts'
 import { useSay } from './language.tsx'
-
-export function tellError(error: unknown, closeLabel: string): void {
-  notifications.show({
-    color: 'red',
-    title: error instanceof ApiError ? error.code.replaceAll('_', ' ') : undefined,
-    message: error instanceof ApiError ? (error.details[0]?.message ?? error.message) : String(error),
-    closeButtonProps: { 'aria-label': closeLabel },
-  })
-}
+import { tellError } from './tell-error.ts'
 
 /** Does something to the service, then reads anew what is on the page. */
 export function useAct<V = void>(
@@ -32,7 +23,7 @@ export function useAct<V = void>(
         })
       options.onDone?.()
     },
-    onError: (error) => tellError(error, say('close')),
+    onError: (error) => tellError(error, say),
     onSettled: () => queries.invalidateQueries(),
   })
 }

@@ -1,6 +1,6 @@
 import { Group, Select, TextInput } from '@mantine/core'
 import { useDebouncedCallback } from '@mantine/hooks'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { useFilters } from './filters.ts'
 import { useSay, useStateName } from './language.tsx'
 
@@ -24,14 +24,22 @@ export function StatusFilter({ states, name = 'status' }: { states: readonly str
   )
 }
 
-/** What is typed stands in the address a moment later. */
+/** What is typed stands in the address a moment later, and what the address says stands here. */
 export function TextFilter({ name, label }: { name: string; label: string }) {
   const [filters, setFilters] = useFilters()
-  const [text, setText] = useState(filters[name] ?? '')
-  const settle = useDebouncedCallback(
-    (value: string) => setFilters({ [name]: value.trim() || undefined }),
-    350,
-  )
+  const addressed = filters[name] ?? ''
+  const [text, setText] = useState(addressed)
+  const settled = useRef(addressed)
+  const settle = useDebouncedCallback((value: string) => {
+    settled.current = value.trim()
+    setFilters({ [name]: settled.current || undefined })
+  }, 350)
+  // A link may change it too; what is being typed is left alone.
+  useEffect(() => {
+    if (addressed === settled.current) return
+    settled.current = addressed
+    setText(addressed)
+  }, [addressed])
   return (
     <TextInput
       size="xs"

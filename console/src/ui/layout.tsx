@@ -13,12 +13,14 @@ import { spotlight } from '@mantine/spotlight'
 import { useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect } from 'react'
-import { client, dataOf } from '../api/client.ts'
+import { ApiError, client, dataOf } from '../api/client.ts'
 import { mayUse, useSession } from '../api/session.ts'
 import { ClockNow } from './clock-now.tsx'
 import { useLanguage, useSay } from './language.tsx'
 import { Waiting } from './load-parts.tsx'
 import { navigation } from './navigation.ts'
+import { StaleNote } from './stale-note.tsx'
+import { tellError } from './tell-error.ts'
 
 const Palette = lazy(() => import('./palette.tsx'))
 
@@ -124,6 +126,7 @@ export function Layout() {
       </AppShell.Navbar>
       <AppShell.Main id="main" tabIndex={-1}>
         <div style={{ maxWidth: 1280, margin: '0 auto' }}>
+          <StaleNote />
           <Suspense fallback={<Waiting rows={8} />}>
             <Outlet />
           </Suspense>
@@ -144,7 +147,12 @@ function Person() {
   const queries = useQueryClient()
   const navigate = useNavigate()
   const signOut = async () => {
-    await dataOf(client.DELETE('/api/session')).catch(() => {})
+    try {
+      await dataOf(client.DELETE('/api/session'))
+    } catch (error) {
+      // It goes on: whoever leaves this machine now must know. One that is over already needs no end.
+      if (!(error instanceof ApiError && error.status === 401)) return tellError(error, say)
+    }
     queries.clear()
     await navigate({ to: '/sign-in' })
   }

@@ -3,6 +3,7 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { ApiError } from '../api/client.ts'
 import { useSay } from './language.tsx'
+import { messageOf } from './message-of.ts'
 
 export function Empty({ title, hint, children }: { title: string; hint?: string; children?: ReactNode }) {
   return (
@@ -36,7 +37,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   const isOurs = error instanceof ApiError
   const title = isOurs && error.status === 403 ? say('forbidden') : say('failed')
   return (
-    <Empty title={title} hint={isOurs ? error.message : String((error as Error)?.message ?? error)}>
+    <Empty title={title} hint={messageOf(error, say)}>
       {isOurs && error.requestId && (
         <Text size="xs" c="dimmed">
           {say('quote', { id: error.requestId })}

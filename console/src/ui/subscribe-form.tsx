@@ -27,14 +27,18 @@ export function SubscribeForm({
   const { mode, account: bound } = useSession()
   const navigate = useNavigate()
   const [account, setAccount] = useState(bound === '*' || bound === null ? '' : bound)
-  const [plan, setPlan] = useState<string | null>('pro-monthly')
-  const [card, setCard] = useState<string>(testCards[0])
+  const [wanted, setWanted] = useState<string | null>('pro-monthly')
+  const [card, setCard] = useState<string>(mode === 'sandbox' ? testCards[0] : '')
   const wish = useWish()
   const plans = useQuery({
     queryKey: ['plans', 'all'],
-    queryFn: () => dataOf(client.GET('/api/billing/plans', { params: { query: { limit: 50 } } })),
+    queryFn: () => dataOf(client.GET('/api/billing/plans', { params: { query: { limit: 100 } } })),
     enabled: opened,
   })
+  const offered = (plans.data?.plans ?? []).filter(
+    ({ active, trial_days }) => active && (!trial || trial_days > 0),
+  )
+  const plan = offered.find(({ plan_id }) => plan_id === wanted)?.plan_id ?? null
   const act = useAct(
     () => {
       const grant = { account_id: account, plan_id: plan! }
@@ -51,7 +55,6 @@ export function SubscribeForm({
       },
     },
   )
-  const offered = (plans.data?.plans ?? []).filter(({ active }) => active)
   return (
     <Confirm
       opened={opened}
@@ -78,7 +81,7 @@ export function SubscribeForm({
             label: `${one.name} · ${money(one.amount, one.currency)}`,
           }))}
           value={plan}
-          onChange={setPlan}
+          onChange={setWanted}
           required
         />
         {!trial &&

@@ -1,6 +1,6 @@
 import { Button, Group } from '@mantine/core'
 import type { UseInfiniteQueryResult } from '@tanstack/react-query'
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect } from 'react'
 import { useSay } from './language.tsx'
 import { Failure, Waiting } from './load-parts.tsx'
 
@@ -53,6 +53,8 @@ export function Table<T>({
   )
 }
 
+const mostSought = 10
+
 /** A list of the API: page after page, with what to say when there is nothing. */
 export function List<P, T>({
   label,
@@ -70,13 +72,24 @@ export function List<P, T>({
   empty: ReactNode
 }) {
   const say = useSay()
+  const pages = query.data?.pages
+  // A page may hold nothing while a later one does: some are read on for, then it is asked.
+  const isSought =
+    pages !== undefined &&
+    query.hasNextPage &&
+    !query.isError &&
+    pages.length < mostSought &&
+    pages.every((page) => rowsOf(page).length === 0)
+  const { fetchNextPage, isFetching } = query
+  useEffect(() => {
+    if (isSought && !isFetching) void fetchNextPage()
+  }, [isSought, isFetching, fetchNextPage])
   if (query.isError && !query.data) return <Failure error={query.error} retry={() => void query.refetch()} />
-  if (!query.data) return <Waiting rows={8} />
+  if (!query.data || isSought) return <Waiting rows={8} />
   const rows = query.data.pages.flatMap(rowsOf)
-  if (rows.length === 0) return <>{empty}</>
   return (
     <>
-      <Table label={label} rows={rows} columns={columns} keyOf={keyOf} />
+      {rows.length === 0 ? empty : <Table label={label} rows={rows} columns={columns} keyOf={keyOf} />}
       {query.hasNextPage && (
         <Group justify="center" p="sm">
           <Button

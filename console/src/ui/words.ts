@@ -70,6 +70,11 @@ const words = {
   close: ['Close', '닫기'],
   save: ['Save', '저장'],
   create: ['Create', '만들기'],
+  unreachable: ['The service does not answer.', '서비스가 응답하지 않습니다.'],
+  stale: [
+    'This page could not be read anew. What is shown may be old.',
+    '새로 불러오지 못했습니다. 표시된 내용이 최신이 아닐 수 있습니다.',
+  ],
   copy: ['Copy', '복사'],
   copied: ['Copied', '복사됨'],
   all: ['All', '전체'],
@@ -374,6 +379,10 @@ const words = {
     '작업은 즉시 처리되며, 실패한 작업이 여기에 남습니다.',
   ],
   discard: ['Discard', '버리기'],
+  discardSays: [
+    '{name} is taken out of the queue for good and is not tried again.',
+    '{name} 작업을 대기열에서 영구히 제거하며 다시 시도하지 않습니다.',
+  ],
   noAudit: ['Nothing was asked yet', '기록이 없습니다'],
   actor: ['Who', '주체'],
   action: ['What', '행위'],
