@@ -7,10 +7,11 @@ import {
   insertSession,
   takeSignInCode,
 } from '../platform/access/session-rows.ts'
+import { tokenStatus } from '../platform/access/token-rights.ts'
 import { findToken } from '../platform/access/token-rows.ts'
 import { envelope, nullable, success } from '../platform/http/answers.ts'
 import type { Http } from '../platform/http/http.ts'
-import { isLoopback } from '../platform/loopback.ts'
+import { isLoopback, isUrlOfLoopback } from '../platform/loopback.ts'
 import { Refusal, refuse } from '../platform/refusal.ts'
 import { release } from '../platform/release.ts'
 import { renderInstant } from '../platform/time.ts'
@@ -37,7 +38,9 @@ const asBearer = { headers: { 'www-authenticate': 'Bearer' } }
 /** Signing a browser in and out. With the cookie every route answers as with the token that signed in. */
 export function sessionRoutes(http: Http, app: App): void {
   const { pool, config } = app
-  const secure = !isLoopback(config.host)
+  // A proxy on this machine speaks for browsers that are elsewhere.
+  const isFar = ({ host }: { host?: string | undefined }) =>
+    !isLoopback(config.host) || !URL.canParse(`http://${host}`) || !isUrlOfLoopback(`http://${host}`)
   const tags = ['operations']
   const response = success(Session)
 
@@ -68,8 +71,11 @@ export function sessionRoutes(http: Http, app: App): void {
       return identified.tokenId
     }
     const found = code !== undefined && isSession(code) ? await takeSignInCode(pool, code) : undefined
-    if (found === undefined) throw refuse('unauthorized', asBearer)
-    return found
+    const linked = found === undefined ? undefined : await findToken(pool, found)
+    // It may have ended since its link was made.
+    const status = linked && tokenStatus(linked, app.clock())
+    if (!linked || status === 'revoked' || status === 'expired') throw refuse('unauthorized', asBearer)
+    return linked.id
   }
 
   http.post(
@@ -108,7 +114,10 @@ export function sessionRoutes(http: Http, app: App): void {
       app.secrets.addPassing(session)
       await insertSession(pool, session, tokenId)
       const body = await view(tokenId, await findSessionEnd(pool, session))
-      return reply.code(201).header('set-cookie', cookieLine(session, { secure })).send(body)
+      return reply
+        .code(201)
+        .header('set-cookie', cookieLine(session, { secure: isFar(request.headers) }))
+        .send(body)
     },
   )
 
@@ -145,7 +154,7 @@ export function sessionRoutes(http: Http, app: App): void {
       if (session !== undefined) await deleteSession(pool, session)
       app.access.forget(session)
       return reply
-        .header('set-cookie', cookieLine('', { secure }))
+        .header('set-cookie', cookieLine('', { secure: isFar(headers) }))
         .send(envelope({ signed_out: session !== undefined }))
     },
   )

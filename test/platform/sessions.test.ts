@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newSession } from '../../src/platform/access/session.ts'
@@ -127,6 +129,37 @@ test('a sign-in link works once, and not after five minutes', async () => {
   await insertSignInCode(world.app.pool, late, tokenIdOf(world.token))
   await world.query(`update platform.sign_in_code set expires_at = expires_at - interval '5 minutes'`)
   expect((await signIn({ code: late })).status).toBe(401)
+})
+
+test('a sign-in link of a token that ended meanwhile signs nobody in', async () => {
+  for (const end of ['revoked_at = now()', `expires_at = now() - interval '1 minute'`]) {
+    const token = await world.makeToken({ scopes: ['batch:read'], workspace: 'ws', account: null })
+    const code = newSession()
+    await insertSignInCode(world.app.pool, code, tokenIdOf(token))
+    await world.query(`update platform.token set ${end} where id = '${tokenIdOf(token)}'`)
+    const answer = await signIn({ code })
+    expect([end, answer.status, answer.body.error?.code]).toEqual([end, 401, 'unauthorized'])
+    expect(answer.headers.get('set-cookie')).toBeNull()
+    expect(
+      await world.query(`select 1 from platform.session where token_id = '${tokenIdOf(token)}'`),
+    ).toEqual([])
+  }
+})
+
+test('a browser that came through a proxy of this machine gets such a cookie too', async () => {
+  const secureFor = async (host: string) => {
+    const { pathname, hostname, port } = new URL('/api/session', world.url)
+    const headers = { host, 'content-type': 'application/json' }
+    const asked = request({ method: 'POST', path: pathname, host: hostname, port, headers })
+    asked.end(JSON.stringify({ token: world.token }))
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    answer.resume()
+    return [answer.statusCode, /; Secure$/.test(answer.headers['set-cookie']?.[0] ?? '')]
+  }
+  expect(await secureFor('billing.example.com')).toEqual([201, true])
+  expect(await secureFor('10.0.0.7:8443')).toEqual([201, true])
+  for (const near of ['localhost:8080', '127.0.0.1', '[::1]:8080'])
+    expect([near, ...(await secureFor(near))]).toEqual([near, 201, false])
 })
 
 test('beyond loopback the cookie is for encrypted connections alone', async () => {
