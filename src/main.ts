@@ -1,9 +1,14 @@
 #!/usr/bin/env node
+import { writeSync } from 'node:fs'
 import { type Command, UsageError } from './cli/command.ts'
 import { commandNamed, commands } from './cli/commands.ts'
 import { sanitize } from './platform/log/sanitize.ts'
 
-for (const stream of [process.stdout, process.stderr]) stream.on('error', outliveReader)
+/** Why the output could not be written, if it could not. */
+let unwritten: string | undefined
+process.stdout.on('error', outlive)
+process.stderr.on('error', outlive)
+process.on('exit', tellUnwritten)
 process.exitCode = await main(process.argv.slice(2))
 
 async function main([name, ...args]: string[]): Promise<number> {
@@ -19,9 +24,22 @@ async function main([name, ...args]: string[]): Promise<number> {
   }
 }
 
-/** Whoever reads may stop early, as `| head -1` does: the work goes on to its end, and the rest is said to nobody. */
-function outliveReader(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EPIPE') throw error
+/**
+ * Whoever reads may stop early, as `| head -1` does: the work goes on to its end, and the rest is said to nobody. It does so
+ * on a full disk too, but then a result is missing that somebody waits for.
+ */
+function outlive(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'EPIPE') unwritten ??= error.code ?? error.name
+}
+
+function tellUnwritten(): void {
+  if (unwritten === undefined) return
+  process.exitCode ||= 1
+  try {
+    writeSync(2, `The output could not be written (${unwritten}).\n`)
+  } catch {
+    // The same disk, it seems: the exit code says it.
+  }
 }
 
 function explain(error: unknown, command: Command): number {

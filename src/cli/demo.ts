@@ -32,7 +32,7 @@ Without either, both. Sandbox mode only.`,
     if (!values.json) for (const line of billing ?? []) print(line)
     const batch = values.batch || both ? await batchHistory() : undefined
     if (values.json) printJson({ ...(billing && { billing }), ...(batch && { batch }) })
-    else if (batch) tellBatch(batch)
+    else if (batch) tellBatch(batch, config)
     return 0
   },
 }
@@ -90,7 +90,7 @@ async function batchHistory(): Promise<BatchDemo> {
   return made!
 }
 
-function tellBatch(made: BatchDemo): void {
+function tellBatch(made: BatchDemo, config: Config): void {
   print('')
   print(
     `Workspace ${made.workspace}: ${made.keywords} keywords, ${made.ranks} ranks, ${made.volumes} volume observations.`,
@@ -100,6 +100,7 @@ function tellBatch(made: BatchDemo): void {
       `Tracker ${made.tracker}: 20 of them are checked every day on a made-up web; move the clock to see it.`,
     )
   print('Next:')
+  print(`  export BASE='${urlOnThisMachine(config.host, config.port)}' TOKEN="$(cat '${tokenFile(config)}')"`)
   for (const line of made.next) print(`  ${line}`)
 }
 

@@ -102,7 +102,7 @@ function nextSteps(): string[] {
   return [
     trigger('aggregate_volumes'),
     trigger('train_classifier'),
-    'rankledger check-model',
+    'npx rankledger check-model',
     trigger('predict'),
     `${curl} "$BASE/api/batch/predictions/${keyword}?workspace_id=${workspace}"`,
     `${curl} --json '{"advance_by":"P7D"}' "$BASE/api/sandbox/clock"`,

@@ -50,6 +50,25 @@ test('the batch half fills a workspace and needs no running service', async () =
   }
 })
 
+test('what it says to do next can be pasted as it stands', async () => {
+  const world = await openWorld({ now: '2026-03-05T09:00:00+09:00' })
+  try {
+    const { output } = await runCommand(demo, ['--batch'], {
+      ...world.environment,
+      PORT: '8123',
+      RANKLEDGER_DATA: '/srv/its data',
+    })
+    const [, next] = output.split('Next:\n')
+    expect(next).toMatch(
+      /^ {2}export BASE='http:\/\/127\.0\.0\.1:8123' TOKEN="\$\(cat '\/srv\/its data\/token'\)"\n/,
+    )
+    expect(next).toContain('\n  npx rankledger check-model\n')
+    expect(new Set(next!.match(/\$[A-Z]+/g))).toEqual(new Set(['$TOKEN', '$BASE']))
+  } finally {
+    await world.close()
+  }
+})
+
 test('without a service it says what to start', async () => {
   const { code, error } = await runCommand(demo, ['--billing'], {
     PORT: '9',
