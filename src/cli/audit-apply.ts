@@ -4,6 +4,7 @@ import { installationId } from '../billing/audit/history-rows.ts'
 import { isCalendarStopped } from '../billing/charging-stop-rows.ts'
 import { type AppliedHistory, applyHistory } from '../billing/reconciliation/apply-history.ts'
 import { readChain } from '../platform/chained-file.ts'
+import { renderInstant } from '../platform/time.ts'
 import { explainBroken } from './audit-export.ts'
 import { CommandFailed, parseFlags, print, printJson, printTable, UsageError, withApp } from './command.ts'
 import { openProgress } from './progress.ts'
@@ -21,7 +22,7 @@ export async function applyHistoryCommand(args: string[]): Promise<number> {
   if (path === undefined || more.length > 0) throw new UsageError('audit apply takes one file.')
   if (!existsSync(path)) throw new CommandFailed('There is no such file.')
   return withApp('audit', async (app) => {
-    const history = await readHistory(path)
+    const history = await readHistory(path, app.config.timeZone)
     if (history.length === 0)
       throw new CommandFailed('No line of the file is whole: it is empty, cut off, or another kind of file.')
     if (history.owner !== (await installationId(app.billing.db)))
@@ -59,14 +60,15 @@ type History = {
   readonly cutAt: number | null
 }
 
-async function readHistory(path: string): Promise<History> {
+async function readHistory(path: string, timeZone: string): Promise<History> {
   const facts: HistoryLine[] = []
   let owner: unknown
   let through: string | null = null
   let beyond = 0
   const end = await readChain(path, (line) => {
     if (line['kind'] === 'begin') owner = line['installation']
-    else if (line['kind'] === 'end') [through, beyond] = [String(line['at']), 0]
+    else if (line['kind'] === 'end')
+      [through, beyond] = [renderInstant(new Date(String(line['at'])), timeZone), 0]
     else {
       facts.push(line as HistoryLine)
       beyond++

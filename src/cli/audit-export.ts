@@ -37,10 +37,11 @@ export async function exportHistoryCommand(args: string[]): Promise<number> {
     }
     const end = await appendChain(path, before, lines(), { at: at.toISOString() }).catch(explainBroken)
     progress.end()
-    if (values.json) printJson({ exported, lines: end.lines, hash: end.hash, at: at.toISOString() })
+    const told = renderInstant(at, app.config.timeZone)
+    if (values.json) printJson({ exported, lines: end.lines, hash: end.hash, at: told })
     else
       print(
-        `${exported} facts exported, ${end.lines} lines in all, up to ${renderInstant(at, app.config.timeZone)}; hash ${end.hash.slice(0, 16)}.`,
+        `${exported} facts exported, ${end.lines} lines in all, up to ${told}; hash ${end.hash.slice(0, 16)}.`,
       )
     return 0
   })

@@ -162,7 +162,7 @@ describe('a restored database', () => {
       { cancellations: 2, erasures: 0, cards: [], lost: [{ subscription: later, account: 'later' }] },
     ])
     const said = await run(audit, ['apply', history], restored)
-    expect(said.output).toMatch(/The file holds what was known at 2027-04-05T15/)
+    expect(said.output).toMatch(/The file holds what was known at 2027-04-05T15[\d:.]+[+]00:00;/)
     expect(said.output).toMatch(/Brought back: 0 cancellations/)
     const [code, adopted] = await json(reconcile, adopt, restored)
     expect([code, adopted.adopted]).toEqual([1, 1])
@@ -254,6 +254,8 @@ test('what is whole of a file that was cut off is applied by those who know what
     const file = join(folder, 'cut-off.jsonl')
     await world.post('/api/billing/cancel', { subscription_id: first })
     const [, { at: through }] = await json(audit, ['export', file])
+    // As every instant is told, with its offset from UTC.
+    expect(through).toMatch(/T[\d:.]+[+]00:00$/)
     await world.post('/api/billing/cancel', { subscription_id: second })
     await world.post('/api/billing/cancel', { subscription_id: third })
     await json(audit, ['export', file])
