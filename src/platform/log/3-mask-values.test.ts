@@ -53,6 +53,7 @@ test.each([
 
 test.each([
   ['the reference of a payment', 'PAYMENT rl_60f4449b12b5946629b5016612ac0d67499fefe7  a1'],
+  ['the name of a migration', '20261118T0220-billing-reconciliation-reason.sql'],
   ['which setting to correct', 'The sandbox refuses this key; correct PROVIDER_SECRET_KEY.'],
   ['which setting, in the middle', 'correct TOSS_SECRET_KEY, an API key (sk) of a shop'],
 ])('%s is told', (_, text) => {
@@ -62,6 +63,7 @@ test.each([
 test.each([
   ['a setting with its value', 'STRIPE_SECRET_KEY=abc', 'STRIPE[masked]'],
   ["Stripe's secret of one payment", 'pi_1_secret_key_of_it', 'pi_1[masked]'],
+  ['a key that begins like a migration', '20261118T0220-billing-reconciliation-Reason', '[masked]'],
   ['a longer word of hexadecimal digits', `rl_${'60f4449b12'.repeat(4)}a`, '[masked]'],
 ])('%s is masked all the same', (_, text, masked) => {
   expect(maskText(text)).toBe(masked)

@@ -46,8 +46,16 @@ function findLongKeys(text: string, found: ByteSpan[]): void {
 }
 
 function isMixed(word: string): boolean {
-  return /[A-Z]/.test(word) && /[a-z]/.test(word) && (/\d/.test(word) || word.endsWith('='))
+  return (
+    /[A-Z]/.test(word) &&
+    /[a-z]/.test(word) &&
+    (/\d/.test(word) || word.endsWith('=')) &&
+    !migrationName.test(word)
+  )
 }
+
+// A time and words, which some migrations have as many letters of as a key.
+const migrationName = /^\d{8}T\d{4}(?:-[a-z]+)+$/
 
 function findMatches(text: string, pattern: RegExp, found: ByteSpan[]): void {
   for (const match of text.matchAll(pattern)) {
