@@ -451,6 +451,37 @@ describe('after a restore', () => {
     expect([await statusOf('acct'), await alarmed()]).toEqual(['active', []])
   })
 
+  test('a card that was in doubt at the backup, and in use before the history is applied, is not the one that is lost', async () => {
+    await world.subscribe('acct', { card: 'bk_test_old' })
+    world.script.declineCard('bk_test_old', 'insufficient_funds')
+    await world.advanceTo('2026-04-05T10:00:00+09:00')
+    world.script.nextCharges({ kind: 'lost_answer' })
+    world.script.hooks.afterCharge = async () => {
+      world.script.state.silent = true
+    }
+    const offer = { subscription_id: await idOf('acct'), payment_method: { billing_key: 'bk_test_new' } }
+    expect((await world.post('/payment-method', offer)).status).toBe(202)
+    world.script.hooks.afterCharge = async () => {}
+    await dump()
+    const settle = async () => {
+      world.script.state.silent = false
+      await world.forgetLeases()
+      await world.runDue()
+    }
+    const changes = `select count(*)::int as n from billing.event where type = 'payment_method.changed'`
+    await settle()
+    expect(await world.rows(changes)).toEqual([{ n: 1 }])
+    const lines = await restore()
+    await settle()
+    expect(await world.rows(changes)).toEqual([{ n: 1 }])
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ cards: [] })
+    await adopt()
+    await goOn()
+    await world.advanceTo('2026-05-06T00:00:00+09:00')
+    expect([await statusOf('acct'), taken('acct')]).toEqual(['active', 3])
+    expect(await listAlarms(world.app.db, 10)).toEqual([])
+  })
+
   test('a charge that waited for its customer before the backup, and one that waits since, both end', async () => {
     world.script.askCustomer('bk_test_asks', false)
     const { data } = await world.subscribe('asked', { card: 'bk_test_asks' })

@@ -27,6 +27,8 @@ export type HistoryLine = {
   /** When a cancellation takes effect, or took. */
   readonly ends_at?: string
   readonly reason?: string
+  /** Our id of the payment method that took the place of another; files of earlier releases lack it. */
+  readonly method?: string
   /** Those that a trial's first payment method came with, where its plan was replaced. */
   readonly terms?: HistoryTerms
   readonly token?: string
@@ -78,6 +80,7 @@ function lineOf(row: ForgettableEvent): HistoryLine {
     ...(row.subscription_id !== null && { subscription: row.subscription_id }),
     ...(endsAt != null && { ends_at: endsAt }),
     ...(row.reason !== null && { reason: row.reason }),
+    ...(row.method !== null && { method: row.method }),
     ...(row.terms !== null && { terms: row.terms }),
   }
 }

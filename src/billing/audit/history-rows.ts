@@ -29,6 +29,7 @@ export type ForgettableEvent = {
   cancel_at: string | null
   reason: string | null
   canceled_at: Date | null
+  method: string | null
   terms: HistoryTerms | null
 }
 
@@ -41,7 +42,9 @@ export async function listForgettableEvents(
   const { rows } = await sql<ForgettableEvent>`
     select e.id, e.type, e.account_id, e.subscription_id, e.occurred_at, e.data ->> 'cancel_at' as cancel_at,
       e.data ->> 'reason' as reason, s.canceled_at,
-      case when e.type = 'payment_method.changed' and e.data ? 'plan_id' then e.data end as terms
+      e.data ->> 'payment_method_id' as method,
+      case when e.type = 'payment_method.changed' and e.data ? 'plan_id'
+        then e.data - 'payment_method_id' end as terms
     from billing.event e left join billing.subscription s on s.id = e.subscription_id
     where e.type = any (${[...kinds]}) and e.id > ${after}
     order by e.id limit ${limit}`.execute(db)

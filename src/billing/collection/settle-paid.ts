@@ -75,7 +75,12 @@ function paidEvents({ locked, status, newMethod }: Move): NewEvent[] {
   const arrived = locked.status === 'incomplete' ? 'subscription.activated' : 'subscription.recovered'
   return [
     paymentEvent('invoice.paid', locked),
-    ...(newMethod ? [paymentEvent('payment_method.changed', locked)] : []),
+    ...(newMethod ? [changedEvent(locked)] : []),
     ...(status !== locked.status ? [paymentEvent(arrived, locked)] : []),
   ]
+}
+
+function changedEvent(locked: LockedPayment): NewEvent {
+  const event = paymentEvent('payment_method.changed', locked)
+  return { ...event, data: { ...event.data, payment_method_id: locked.methodId } }
 }

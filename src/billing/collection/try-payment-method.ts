@@ -206,7 +206,7 @@ async function convertTrial(
   const plan = planId !== null && planId !== subscription.planId ? await findPlan(tx, planId) : undefined
   await setPaymentMethod(tx, subscription.subscriptionId, methodId, plan)
   await keepMethod(tx, methodId)
-  await noteChange(tx, subscription, now, plan)
+  await noteChange(tx, subscription, methodId, now, plan)
 }
 
 async function replaceMethod(
@@ -224,12 +224,13 @@ async function replaceMethod(
   if (present !== null) await retireMethods(tx, [present], now)
   await setPaymentMethod(tx, subscription.subscriptionId, methodId)
   await keepMethod(tx, methodId)
-  await noteChange(tx, subscription, now)
+  await noteChange(tx, subscription, methodId, now)
 }
 
 async function noteChange(
   tx: BillingTx,
   { accountId, subscriptionId }: Subscription,
+  methodId: string,
   now: Date,
   plan?: Plan,
 ): Promise<void> {
@@ -241,8 +242,8 @@ async function noteChange(
     interval: plan.interval,
     interval_count: plan.intervalCount,
   }
-  const event = { type: 'payment_method.changed', accountId, subscriptionId } as const
-  await insertEvents(tx, now, [terms ? { ...event, data: terms } : event])
+  const data = { payment_method_id: methodId, ...terms }
+  await insertEvents(tx, now, [{ type: 'payment_method.changed', accountId, subscriptionId, data }])
   await clearLostInRestore(tx, subscriptionId)
 }
 

@@ -142,12 +142,15 @@ async function applyToSubscription(
   const { accountId, status } = subscription
   const audit = (action: string) =>
     insertAudit(tx, { at: now, actor, action, accountId, target: subscriptionId })
-  const card = lines.some(({ kind }) => kind === 'payment_method.changed')
+  const change = lines.findLast(({ kind }) => kind === 'payment_method.changed')
+  // One that the backup had as offered may be in use by now.
+  const card =
+    change !== undefined && (change.method === undefined || change.method !== subscription.methodId)
   if (card) await loseMethod(tx, now, subscriptionId, subscription.methodId)
   const terms = lines.findLast((line) => line.terms)?.terms
   // A trial that has not been billed yet; whoever pays, pays by the terms they agreed on.
   if (terms && subscription.lastK < 0) await replaceTerms(tx, subscriptionId, terms)
-  if (card) await dropOffers(tx, subscriptionId, terms?.plan_id ?? subscription.planId, now)
+  if (change) await dropOffers(tx, subscriptionId, terms?.plan_id ?? subscription.planId, now)
 
   const last = lines.findLast(
     ({ kind }) => kind.startsWith('subscription.') && kind !== 'subscription.created',
