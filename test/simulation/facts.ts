@@ -307,3 +307,16 @@ export function lastStepOf({ step, ended }: RequestEntry): number {
 export function mayHaveWorked({ answer }: RequestEntry): boolean {
   return answer === null || answer.status < 300 || answer.status >= 500 || answer.status === 402
 }
+
+/**
+ * When somebody who looked in that step could know its outcome. What a restored copy had in doubt was in doubt for whoever came
+ * before the copy, whenever the provider dates what came of it.
+ */
+export function settledAt(
+  { restores }: Pick<Facts, 'restores'>,
+  { id, settled_at }: Pick<Payment, 'id' | 'settled_at'>,
+  step: number,
+): number {
+  const isLater = restores.some(({ since, inDoubt }) => step <= since && inDoubt.has(id))
+  return isLater || settled_at === null ? Number.POSITIVE_INFINITY : settled_at.getTime()
+}

@@ -104,6 +104,28 @@ test('a retry that is in doubt stands for the days that come meanwhile; one that
   expect(givenUpAfterTheLastRetry(sentLate as unknown as Facts)).toEqual([])
 })
 
+test('what a copy had in doubt was under way for the sweeps before it, though its outcome is dated before them', () => {
+  const swept = facts([{ day: 1 }], [3])
+  expect(retriesAreMade(swept)).toHaveLength(1)
+  const copied = (inDoubt: string) => [{ since: 0, step: 5, from: 0, at: 0, inDoubt: new Set([inDoubt]) }]
+  expect(retriesAreMade({ ...swept, restores: copied('pay_2') } as unknown as Facts)).toEqual([])
+  expect(retriesAreMade({ ...swept, restores: copied('pay_1') } as unknown as Facts)).toEqual([])
+  expect(retriesAreMade({ ...swept, restores: copied('pay_3') } as unknown as Facts)).toHaveLength(1)
+})
+
+test('nobody is dunned who is leaving, until they stay after all', () => {
+  const said = (type: string, day: number) => ({
+    type,
+    subscription_id: 'sub_1',
+    occurred_at: onDay(day),
+    data: {},
+  })
+  const leaves = said('subscription.canceling', 0.5)
+  expect(retriesAreMade({ ...facts([], [1]), events: [leaves] })).toEqual([])
+  const stays = said('subscription.resumed', 0.7)
+  expect(retriesAreMade({ ...facts([], [1]), events: [leaves, stays] })).toHaveLength(1)
+})
+
 test('a card that was declined for good waits for another until the last day, and no shorter', () => {
   const hopeless = [{ day: 1, code: 'lost_or_stolen' }]
   expect(retriesAreMade(facts(hopeless, days))).toEqual([])

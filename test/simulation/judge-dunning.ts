@@ -1,5 +1,12 @@
 import { addLocal } from './calendar.ts'
-import { type Facts, type Invoice, mayHaveWorked, type Payment, type Subscription } from './facts.ts'
+import {
+  type Facts,
+  type Invoice,
+  mayHaveWorked,
+  type Payment,
+  type Subscription,
+  settledAt,
+} from './facts.ts'
 import { isFinal } from './judge-calendar.ts'
 import { groupBy } from './lists.ts'
 
@@ -18,10 +25,13 @@ export function retriesAreMade(facts: Facts): string[] {
     const first = attempts.find(({ status, code }) => status === 'failed' && code !== 'withdrawn')
     if (first?.settled_at && firstFailedAt > first.settled_at.getTime())
       return [`${invoice.id} counts its days from later than ${first.id} failed`]
-    const missed = sweeps.find(({ at }) => {
+    const missed = sweeps.find(({ at, step }) => {
       const day = days.findLast((one) => one <= at)
-      if (day === undefined || at >= end) return false
-      return !isTried(dunning, day, at) && !isUnderWay(attempts, at) && !isHopeless(dunning, at)
+      if (day === undefined || at >= end || isLeaving(facts, invoice.subscription_id, at)) return false
+      const settled = (one: Payment) => settledAt(facts, one, step)
+      return (
+        !isTried(dunning, day, at, settled) && !isUnderWay(attempts, at, settled) && !isHopeless(dunning, at)
+      )
     })
     if (!missed) return []
     const day = dunningDays[days.findLastIndex((one) => one <= missed.at)]
@@ -51,7 +61,8 @@ export function givenUpAfterTheLastRetry(facts: Facts): string[] {
         const dunning = dunnings.get(invoice.id)
         if (!dunning) return wasLeaving(facts, subscription, end)
         const last = dunning.days.at(-1)!
-        return end >= last && (isTried(dunning, last, end) || isHopeless(dunning, end))
+        const settled = (one: Payment) => one.settled_at?.getTime() ?? Number.POSITIVE_INFINITY
+        return end >= last && (isTried(dunning, last, end, settled) || isHopeless(dunning, end))
       })
     })
     .map(
@@ -114,26 +125,33 @@ function dunningsOf({ invoices, payments, subscriptions, methods, events, book }
 }
 
 /** Tried since that day had come, or the try of a day before was still in doubt when it came. One that made way never left us. */
-function isTried({ own, takenUpAt }: Dunning, day: number, until: number): boolean {
+function isTried(
+  { own, takenUpAt }: Dunning,
+  day: number,
+  until: number,
+  settled: (one: Payment) => number,
+): boolean {
   return own.some((one) => {
     const began = one.created_at.getTime()
     if (one.code === 'withdrawn' || began > until) return false
-    return began >= day || doubtEndOf(one, takenUpAt) >= day
+    return began >= day || doubtEndOf(one, takenUpAt, settled) >= day
   })
 }
 
 /** Whoever did not come to confirm it was awaited until the next retry at the latest, from when the provider began to wait. */
-function doubtEndOf({ id, code, created_at, settled_at }: Payment, takenUpAt: Dunning['takenUpAt']): number {
+function doubtEndOf(
+  payment: Payment,
+  takenUpAt: Dunning['takenUpAt'],
+  settled: (one: Payment) => number,
+): number {
+  const { id, code, created_at } = payment
   if (code === 'authentication_required') return takenUpAt.get(id) ?? created_at.getTime()
-  return settled_at?.getTime() ?? Number.POSITIVE_INFINITY
+  return settled(payment)
 }
 
 /** Until its outcome is known, nothing else may be asked for this invoice. */
-function isUnderWay(attempts: readonly Payment[], at: number): boolean {
-  return attempts.some(
-    ({ created_at, settled_at }) =>
-      created_at.getTime() <= at && (settled_at?.getTime() ?? Number.POSITIVE_INFINITY) >= at,
-  )
+function isUnderWay(attempts: readonly Payment[], at: number, settled: (one: Payment) => number): boolean {
+  return attempts.some((one) => one.created_at.getTime() <= at && settled(one) >= at)
 }
 
 /** Its card was declined for good, and no other has come since. */
@@ -142,6 +160,18 @@ function isHopeless({ own, newCards }: Dunning, at: number): boolean {
     const since = settled_at?.getTime() ?? Number.POSITIVE_INFINITY
     return isFinal(code) && since <= at && !newCards.some((one) => one > since && one <= at)
   })
+}
+
+/**
+ * It is to end, which closes what is owed: nobody is dunned who is leaving. Only a restore that brings a cancellation back meets
+ * an invoice that had failed before it.
+ */
+function isLeaving({ events }: Facts, subscriptionId: string, at: number): boolean {
+  const last = events
+    .filter(({ subscription_id }) => subscription_id === subscriptionId)
+    .filter(({ type }) => type === 'subscription.canceling' || type === 'subscription.resumed')
+    .findLast(({ occurred_at }) => occurred_at.getTime() <= at)
+  return last?.type === 'subscription.canceling'
 }
 
 /** It was to end with the period whose charge failed, or ended meanwhile. */

@@ -1,4 +1,4 @@
-import { errorCodeOf, type Facts, type Invoice, type Payment, type Subscription } from './facts.ts'
+import { errorCodeOf, type Facts, type Invoice, type Payment, type Subscription, settledAt } from './facts.ts'
 import type { RequestEntry } from './history.ts'
 import { sum } from './lists.ts'
 
@@ -42,8 +42,7 @@ const reasons: Readonly<Record<string, Reason>> = {
   payment_in_doubt: (facts, entry, span) =>
     facts.payments.some(
       (one) =>
-        one.subscription_id === bodyOf(entry)['subscription_id'] &&
-        (isUnsettled(one, span) || isLearnedLater(facts, one, entry)),
+        one.subscription_id === bodyOf(entry)['subscription_id'] && isUnsettledIn(facts, one, entry, span),
     ),
   invoice_not_found: (facts, entry) => invoiceOf(facts, entry) === undefined,
   invoice_not_paid: (facts, entry, { from }) => {
@@ -52,7 +51,7 @@ const reasons: Readonly<Record<string, Reason>> = {
       paid_at === null ||
       paid_at.getTime() >= from ||
       ['void', 'uncollectible'].includes(status) ||
-      facts.payments.some((one) => one.invoice_id === id && isLearnedLater(facts, one, entry))
+      facts.payments.some((one) => one.invoice_id === id && settledAt(facts, one, entry.step) >= from)
     )
   },
   refund_in_doubt: (facts, entry, span) =>
@@ -99,20 +98,13 @@ function invoiceOf({ invoices }: Facts, entry: RequestEntry): Invoice | undefine
   return invoices.find(({ id }) => id === bodyOf(entry)['invoice_id'])
 }
 
-function isUnsettled(one: { created_at: Date; settled_at: Date | null }, { from, to }: Span): boolean {
-  return one.created_at.getTime() <= to && (one.settled_at === null || one.settled_at.getTime() >= from)
+/** What a copy had in doubt was so for whoever asked before it was made. */
+function isUnsettledIn(facts: Facts, one: Payment, { step }: RequestEntry, { from, to }: Span): boolean {
+  return one.created_at.getTime() <= to && settledAt(facts, one, step) >= from
 }
 
-/**
- * Whether it was in doubt in a copy that knew the request, so that its outcome was learned after the restore, whenever the
- * provider says that it came about.
- */
-function isLearnedLater(
-  { restores }: Pick<Facts, 'restores'>,
-  { id, created_at }: Payment,
-  { at, step }: RequestEntry,
-): boolean {
-  return created_at.getTime() <= at && restores.some(({ since, inDoubt }) => step <= since && inDoubt.has(id))
+function isUnsettled(one: { created_at: Date; settled_at: Date | null }, { from, to }: Span): boolean {
+  return one.created_at.getTime() <= to && (one.settled_at === null || one.settled_at.getTime() >= from)
 }
 
 /** Whether so much could have been given back, even if all that was asked for until then went back too. */
