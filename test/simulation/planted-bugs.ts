@@ -783,8 +783,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card of before a backup brings back the plan that its customer has left',
     file: 'src/billing/reconciliation/apply-history.ts',
-    from: 'if (card) await dropOffers(',
-    to: 'if (card && !subscription) await dropOffers(',
+    from: 'if (change) await dropOffers(',
+    to: 'if (change && !subscription) await dropOffers(',
     story: 'test/billing/restore.test.ts',
   },
   {
