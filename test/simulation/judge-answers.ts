@@ -94,10 +94,14 @@ function changes(
       continue
     }
     if (answer.text !== text || answer.status !== status)
-      found.push(`#${step} got ${answer.status} after #${final.step} was final`)
+      found.push(`#${step} got ${named(entry)} after #${final.step} was final with ${named(final)}`)
     else if (!answer.replayed) found.push(`#${step} is not marked as replayed`)
   }
   return found
+}
+
+function named(entry: RequestEntry): string {
+  return `${entry.answer!.status} ${errorCodeOf(entry) ?? ''}`.trimEnd()
 }
 
 /** An answer is erased with its account and at no other time; once it is gone it stays gone. */
