@@ -1,4 +1,5 @@
-import { createServer, type Server } from 'node:net'
+import { connect as connectTo, createServer, type Server } from 'node:net'
+import { sql } from 'kysely'
 import pg from 'pg'
 import { afterEach, describe, expect, inject, test } from 'vitest'
 import {
@@ -231,6 +232,27 @@ describe('a peer that vanishes', () => {
   })
 })
 
+test('a connection that the server has ended is nobody else’s, also before the end of it arrives', async () => {
+  const url = await freshDatabase()
+  const admin = await connect(url)
+  await admin.query('create table note (n int)')
+  const small = pool(await throughLateEnds(url), { max: 1 })
+  const db = openDb<Record<string, never>>(small)
+  const pidOf = async () =>
+    (await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db)).rows[0]!.pid
+  const first = await pidOf()
+  const write = sql`insert into note select 1 from pg_sleep(60)`.execute(db).catch((error) => error)
+  await expect
+    .poll(async () => {
+      const running = `select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and wait_event = 'PgSleep'`
+      return (await admin.query(running, [first])).rowCount
+    })
+    .toBe(1)
+  expect(mayHaveWritten(await write)).toBe(true)
+  // What became of the write is a question of whoever asked for it.
+  expect(await pidOf()).not.toBe(first)
+})
+
 test('what the server refused did not happen; silence leaves it open', () => {
   const error = (code: string) => Object.assign(new Error('x'), { code })
   expect(['25006', '53100', '40001', '26000', '28P01'].map((code) => isRefusedByServer(error(code)))).toEqual(
@@ -246,6 +268,20 @@ async function proxyTo(url: string): Promise<{ proxy: TcpProxy; url: string }> {
   const proxy = await openProxy({ target: () => Number(new URL(url).port) })
   undo.push(() => proxy.close())
   return { proxy, url: urlThrough(url, proxy) }
+}
+
+/** A way to the server on which what it says arrives at once, and that it has hung up half a second later. */
+async function throughLateEnds(url: string): Promise<string> {
+  const server = createServer((near) => {
+    const far = connectTo(Number(new URL(url).port), '127.0.0.1')
+    far.pipe(near, { end: false })
+    near.pipe(far)
+    for (const socket of [near, far]) socket.on('error', () => {})
+    far.on('close', () => setTimeout(() => near.destroy(), 500))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  undo.push(async () => void server.close())
+  return urlThrough(url, server.address() as { port: number })
 }
 
 async function listen(onConnection: () => void): Promise<number> {

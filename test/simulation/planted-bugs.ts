@@ -788,6 +788,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/restore.test.ts',
   },
   {
+    name: 'a history takes the key of the payment method that it tells of',
+    file: 'src/billing/reconciliation/apply-history.ts',
+    from: '(change.method === undefined || change.method !== subscription.methodId)',
+    to: '(change.method === undefined || change.method !== null)',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'a connection that the server has ended is given to the next',
+    file: 'src/platform/database/database-errors.ts',
+    from: "return trouble === 'prepared_statements_lost' || trouble === 'unreachable'",
+    to: "return trouble === 'prepared_statements_lost'",
+    story: 'test/platform/database.test.ts',
+  },
+  {
     name: 'a refund that a restore forgot gives its number to the next',
     file: 'src/billing/refunds/refund-elsewhere.ts',
     from: 'const done = record.refunds.filter(({ reference, status }) => reference !== null && status',

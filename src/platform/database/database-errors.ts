@@ -75,12 +75,13 @@ export function isRefusedByServer(error: unknown): boolean {
   return trouble !== undefined && trouble !== 'unreachable'
 }
 
-/** Whether the connection's own idea of its prepared statements is wrong, so that it has to be replaced. */
+/**
+ * Whether the connection has to be replaced: it is wrong about its prepared statements, or nobody is at its other end any
+ * more. The server says so before the socket ends; whoever got the connection in between would meet an end that is another's.
+ */
 export function isStaleConnection(error: unknown): boolean {
   const trouble = troubleOf(error)
-  return (
-    trouble === 'prepared_statements_lost' || (error as Error | undefined)?.message === 'Query read timeout'
-  )
+  return trouble === 'prepared_statements_lost' || trouble === 'unreachable'
 }
 
 /** Whose socket file is gone, serves no more or not yet. The same code without `connect` is of a certificate's file. */
