@@ -116,19 +116,22 @@ export function lateSendsAreLookedUp({ payments, invoices, calls }: Facts): stri
     .map(({ id }) => id)
 }
 
-export function otherAmountsWait({ payments, book, adopted }: Facts): string[] {
-  return payments
-    .filter(({ id }) => !adopted.has(id))
-    .filter(({ id, settled_at, status }) =>
-      book.some(
-        ({ reference, wrongUntil }) =>
-          reference === id &&
-          wrongUntil !== undefined &&
-          status === 'succeeded' &&
-          settled_at!.getTime() < wrongUntil,
-      ),
-    )
-    .map(({ id }) => id)
+export function otherAmountsWait({ payments, book, adopted, restores }: Facts): string[] {
+  return (
+    payments
+      // What was adopted, or in doubt in a copy, is dated by when its money was asked for.
+      .filter(({ id }) => !adopted.has(id) && !restores.some(({ inDoubt }) => inDoubt.has(id)))
+      .filter(({ id, settled_at, status }) =>
+        book.some(
+          ({ reference, wrongUntil }) =>
+            reference === id &&
+            wrongUntil !== undefined &&
+            status === 'succeeded' &&
+            settled_at!.getTime() < wrongUntil,
+        ),
+      )
+      .map(({ id }) => id)
+  )
 }
 
 export function alarmsEnd({ alarms }: Facts): string[] {
