@@ -32,6 +32,10 @@ const from = Number(values.from)
 const wanted = Number(values.seeds)
 const workers = Number(values.workers)
 
+// Broken off, it ends with the seed in hand, tells what came so far, and leaves no server running.
+const broken = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => broken.abort())
+
 const server =
   values.server === undefined ? await openServer() : { url: values.server, close: async () => {} }
 try {
@@ -47,6 +51,7 @@ try {
     seeds,
     workers,
     mostFailures: Number(values.failures),
+    signal: broken.signal,
     onSeed(report) {
       hashes.set(report.seed, report.hash)
       if (report.violations.length > 0) {
@@ -59,7 +64,7 @@ try {
   progress.end()
   const ms = (performance.now() - startedAt) / campaign.seeds
   const isProven = campaign.seeds < enoughSeeds || campaign.neverFired.length === 0
-  const isWhole = leaks.length === 0 && campaign.failures.length === 0 && isProven
+  const isWhole = leaks.length === 0 && campaign.failures.length === 0 && isProven && !broken.signal.aborted
   console.log(`${describeCampaign(campaign)}\n${ms.toFixed(0)} ms per seed with ${workers} processes`)
   if (!isProven) console.log(`never came: ${campaign.neverFired.join(', ')}`)
   if (values.json !== undefined) {
