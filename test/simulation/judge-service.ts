@@ -1,4 +1,4 @@
-import { errorCodeOf, type Facts, type Invoice, type Payment, type Subscription, settledAt } from './facts.ts'
+import { errorCodeOf, type Facts, type Invoice, type Subscription, settledAt } from './facts.ts'
 import type { RequestEntry } from './history.ts'
 import { sum } from './lists.ts'
 
@@ -42,7 +42,7 @@ const reasons: Readonly<Record<string, Reason>> = {
   payment_in_doubt: (facts, entry, span) =>
     facts.payments.some(
       (one) =>
-        one.subscription_id === bodyOf(entry)['subscription_id'] && isUnsettledIn(facts, one, entry, span),
+        one.subscription_id === bodyOf(entry)['subscription_id'] && isUnsettled(facts, one, entry, span),
     ),
   invoice_not_found: (facts, entry) => invoiceOf(facts, entry) === undefined,
   invoice_not_paid: (facts, entry, { from }) => {
@@ -55,7 +55,9 @@ const reasons: Readonly<Record<string, Reason>> = {
     )
   },
   refund_in_doubt: (facts, entry, span) =>
-    facts.refunds.some((one) => one.invoice_id === bodyOf(entry)['invoice_id'] && isUnsettled(one, span)),
+    facts.refunds.some(
+      (one) => one.invoice_id === bodyOf(entry)['invoice_id'] && isUnsettled(facts, one, entry, span),
+    ),
   payment_disputed: (facts, entry) => {
     const own = new Set(
       facts.payments.filter((one) => one.invoice_id === bodyOf(entry)['invoice_id']).map(({ id }) => id),
@@ -99,12 +101,13 @@ function invoiceOf({ invoices }: Facts, entry: RequestEntry): Invoice | undefine
 }
 
 /** What a copy had in doubt was so for whoever asked before it was made. */
-function isUnsettledIn(facts: Facts, one: Payment, { step }: RequestEntry, { from, to }: Span): boolean {
+function isUnsettled(
+  facts: Facts,
+  one: { id: string; created_at: Date; settled_at: Date | null },
+  { step }: RequestEntry,
+  { from, to }: Span,
+): boolean {
   return one.created_at.getTime() <= to && settledAt(facts, one, step) >= from
-}
-
-function isUnsettled(one: { created_at: Date; settled_at: Date | null }, { from, to }: Span): boolean {
-  return one.created_at.getTime() <= to && (one.settled_at === null || one.settled_at.getTime() >= from)
 }
 
 /** Whether so much could have been given back, even if all that was asked for until then went back too. */

@@ -101,8 +101,8 @@ class PatientDb<Tables> extends Kysely<Tables> {
 type Settled = (error: Error | null, result?: unknown) => void
 
 /**
- * A connection that knows when it is of no use any more: after silence, or when the server has forgotten its prepared
- * statements. It is closed then, so that nobody waits on it a second time and the pool replaces it. An error that leaves
+ * A connection that knows when it is of no use any more: after silence, when the server has ended it, or has forgotten its
+ * prepared statements. It is closed then, so that nobody waits on it a second time and the pool replaces it. An error that leaves
  * open whether something was written says so.
  */
 class CarefulClient extends pg.Client {

@@ -1,0 +1,67 @@
+import { expect } from 'vitest'
+import { collectRanks } from '../../src/batch/tracking/collect-ranks.ts'
+import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
+import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
+import { openWorld, type World } from '../world.ts'
+
+export type SerpapiWorld = {
+  readonly world: World
+  readonly source: SourceSandbox
+  /** Moves the clocks of both. */
+  turnTo(instant: string): Promise<void>
+  /** Triggers a run and works it here. */
+  collect(): Promise<void>
+  close(): Promise<void>
+}
+
+/** A day of January 2030 at midnight, with keywords that tracker `main` checks at a source from 06:00 to 08:00 UTC. */
+export async function openSerpapiWorld(
+  workspaceId: string,
+  keywords: readonly string[],
+): Promise<SerpapiWorld> {
+  const source = await openSourceSandbox({ wire: serpapiWire, slowMs: 1 })
+  const world = await openWorld({
+    now: '2030-01-15T00:00:00Z',
+    environment: {
+      SERPAPI_API_KEY: 'sandbox-key-0001',
+      SERPAPI_BASE_URL: source.url,
+      SERPAPI_RATE: '900',
+    },
+  })
+  await world.post('/api/batch/keywords', { workspace_id: workspaceId, keywords })
+  const body = {
+    workspace_id: workspaceId,
+    site: 'example.com',
+    match: 'domain',
+    engine: 'google',
+    device: 'mobile',
+    location: 'KR',
+    // One page, so that a check is a call.
+    depth: 10,
+    source: 'serpapi',
+    every: 'day',
+    window: { from: '06:00', to: '08:00', zone: 'UTC' },
+    keywords: 'all',
+  }
+  expect((await world.ask('PUT', '/api/batch/trackers/main', { body })).status).toBe(200)
+
+  return {
+    world,
+    source,
+    async turnTo(instant) {
+      const moved = JSON.stringify({ advance_to: instant })
+      await fetch(`${source.url}/__sandbox/clock`, { method: 'POST', body: moved })
+      await world.app.clock.moveTo(new Date(instant))
+    },
+    async collect() {
+      const started = await world.post('/api/batch/trigger', { task: 'collect_ranks' })
+      const { run_id: runId } = started.body.data
+      await collectRanks(world.app.batch, { runId })
+      expect((await world.get(`/api/batch/runs/${runId}`)).body.data.status).toBe('succeeded')
+    },
+    async close() {
+      await world.close()
+      await source.close()
+    },
+  }
+}
