@@ -58,6 +58,36 @@ test('a token that was replaced is revoked by its name before it would end by it
   await row.getByText('Revoked').waitFor()
 })
 
+test('a fault that is switched on beside others leaves them as often as they were', async () => {
+  const path = '/api/sandbox/provider/faults'
+  await world.post(path, { webhook_drop_rate: 0.25, slow_ms: 5 })
+  const inForce = async () => (await world.get(path)).body.data.faults
+  await opened.open('/sandbox')
+  const drops = page.getByLabel('Sends no webhooks')
+  const doubles = page.getByLabel('Sends every webhook twice')
+  await doubles.click()
+  await expect.poll(inForce).toEqual({ webhook_drop_rate: 0.25, slow_ms: 5, webhook_duplicate_rate: 1 })
+  await drops.click()
+  await expect.poll(inForce).toEqual({ slow_ms: 5, webhook_duplicate_rate: 1 })
+  await world.post(path, {})
+})
+
+test('where no workspace is in sight, keywords are registered into the one that is named', async () => {
+  await opened.open('/keywords')
+  await button('Add keywords').click()
+  await dialog().getByLabel('One keyword a line, up to 100').fill('first words')
+  expect(await button('Register 1', dialog()).isDisabled()).toBe(true)
+  const field = dialog().getByLabel('Workspace')
+  await field.fill('no blanks')
+  await dialog().getByText('Letters, digits and . _ : - only, 64 at most').waitFor()
+  await field.fill('first.shop')
+  await button('Register 1', dialog()).click()
+  await dialog().getByText('1 registered, 0 already there').waitFor()
+  await page.waitForURL(/workspace=first\.shop/)
+  await page.keyboard.press('Escape')
+  await page.getByRole('link', { name: 'first words', exact: true }).waitFor()
+})
+
 test('numbers that could not be read anew are not passed off as fresh', async () => {
   await opened.open('/jobs')
   await page.getByRole('heading', { name: 'Jobs' }).waitFor()

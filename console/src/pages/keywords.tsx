@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Modal, Stack, Text, Textarea } from '@mantine/core'
+import { Alert, Button, Group, Modal, Stack, Text, Textarea, TextInput } from '@mantine/core'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { ApiError, client, dataOf } from '../api/client.ts'
@@ -13,7 +13,7 @@ import { PageHead } from '../ui/page-parts.tsx'
 import { Sparkline } from '../ui/sparkline.tsx'
 import { type Column, List } from '../ui/table.tsx'
 import { Move, To } from '../ui/value-parts.tsx'
-import { useWorkspace, WorkspaceField } from '../ui/workspace.tsx'
+import { isWorkspace, useWorkspace, WorkspaceField } from '../ui/workspace.tsx'
 
 const fetchPage = (workspace_id: string, q: string | undefined) => (cursor: string | undefined) =>
   dataOf(
@@ -27,7 +27,7 @@ type Rank = NonNullable<Row['ranks']>[number]
 export function Keywords() {
   const say = useSay()
   const may = useMay()
-  const [{ q }] = useFilters()
+  const [{ q }, setFilters] = useFilters()
   const [opened, setOpened] = useState(false)
   const { workspace, isLoading } = useWorkspace()
   return (
@@ -52,7 +52,12 @@ export function Keywords() {
           <Empty title={say('noKeywords')} hint={say('noKeywordsHint')} />
         )}
       </div>
-      <PasteForm opened={opened} onClose={() => setOpened(false)} workspace={workspace ?? 'demo'} />
+      <PasteForm
+        opened={opened}
+        onClose={() => setOpened(false)}
+        workspace={workspace}
+        onRegistered={(into) => into !== workspace && setFilters({ workspace: into })}
+      />
     </>
   )
 }
@@ -142,19 +147,26 @@ function Change({ ranks }: { ranks: Rank[] }) {
   return <Move up={moved > 0}>{Math.abs(moved)}</Move>
 }
 
-/** A list pasted from anywhere; each line gets its verdict, and one bad line registers nothing. */
+/**
+ * A list pasted from anywhere; each line gets its verdict, and one bad line registers nothing. Where no workspace is in
+ * sight, the form asks for one.
+ */
 function PasteForm({
   opened,
   onClose,
   workspace,
+  onRegistered,
 }: {
   opened: boolean
   onClose: () => void
-  workspace: string
+  workspace: string | undefined
+  onRegistered: (workspace: string) => void
 }) {
   const say = useSay()
   const queries = useQueryClient()
   const [text, setText] = useState('')
+  const [named, setNamed] = useState('')
+  const into = workspace ?? named
   const [bad, setBad] = useState<ReadonlyMap<string, string>>(new Map())
   const lines = text
     .split('\n')
@@ -165,12 +177,13 @@ function PasteForm({
       dataOf(
         client.POST('/api/batch/keywords', {
           params: { query: { each: true } },
-          body: { workspace_id: workspace, keywords: lines },
+          body: { workspace_id: into, keywords: lines },
         }),
       ),
     onSuccess: () => {
       setBad(new Map())
       void queries.invalidateQueries()
+      onRegistered(into)
     },
     onError: (error) => {
       if (!(error instanceof ApiError)) return
@@ -197,13 +210,24 @@ function PasteForm({
       closeButtonProps={{ 'aria-label': say('close') }}
     >
       <Stack gap="sm">
+        {workspace === undefined && (
+          <TextInput
+            label={say('workspace')}
+            description={say('newWorkspaceHint')}
+            value={named}
+            onChange={({ currentTarget: { value } }) => setNamed(value)}
+            error={named !== '' && !isWorkspace(named) && say('workspaceForm')}
+            required
+            data-autofocus
+          />
+        )}
         <Textarea
           label={say('pasteHint')}
           autosize
           minRows={6}
           maxRows={14}
           value={text}
-          data-autofocus
+          data-autofocus={workspace !== undefined}
           onChange={({ currentTarget: { value } }) => {
             setText(value)
             register.reset()
@@ -255,7 +279,7 @@ function PasteForm({
             )}
             <Button
               loading={register.isPending}
-              disabled={lines.length === 0 || lines.length > 100}
+              disabled={lines.length === 0 || lines.length > 100 || !isWorkspace(into)}
               onClick={() => register.mutate()}
             >
               {say('register', { count: lines.length })}

@@ -81,55 +81,43 @@ function ClockCard() {
   )
 }
 
-const faultNames = {
-  down: ['fault_down', { down: true }],
-  timeout_after: ['fault_timeout_after', { timeout_after_rate: 1 }],
-  error_before: ['fault_error_before', { error_before_rate: 1 }],
-  webhook_drop: ['fault_webhook_drop', { webhook_drop_rate: 1 }],
-  webhook_duplicate: ['fault_webhook_duplicate', { webhook_duplicate_rate: 1 }],
-} as const
-type FaultName = keyof typeof faultNames
+const fetchFaults = () => dataOf(client.GET('/api/sandbox/provider/faults'))
+type FaultsInForce = Awaited<ReturnType<typeof fetchFaults>>['faults']
+
+const switches = [
+  { field: 'down', on: true, word: 'fault_down' },
+  { field: 'timeout_after_rate', on: 1, word: 'fault_timeout_after' },
+  { field: 'error_before_rate', on: 1, word: 'fault_error_before' },
+  { field: 'webhook_drop_rate', on: 1, word: 'fault_webhook_drop' },
+  { field: 'webhook_duplicate_rate', on: 1, word: 'fault_webhook_duplicate' },
+] as const
 
 function FaultsCard() {
   const say = useSay()
-  const query = useQuery({
-    queryKey: ['faults'],
-    queryFn: () => dataOf(client.GET('/api/sandbox/provider/faults')),
-    refetchInterval: 15_000,
-  })
-  const set = useAct((on: readonly FaultName[]) =>
-    dataOf(
-      client.POST('/api/sandbox/provider/faults', {
-        body: Object.assign({}, ...on.map((name) => faultNames[name][1])),
-      }),
-    ),
+  const query = useQuery({ queryKey: ['faults'], queryFn: fetchFaults, refetchInterval: 15_000 })
+  const set = useAct((faults: FaultsInForce) =>
+    dataOf(client.POST('/api/sandbox/provider/faults', { body: faults })),
   )
   return (
     <Card title={say('faults')} note={say('faultsHint')}>
       <Loaded query={query} rows={3}>
-        {({ faults }) => {
-          const isOn = (name: FaultName) =>
-            Object.keys(faultNames[name][1]).every((field) =>
-              Boolean((faults as Record<string, unknown>)[field]),
-            )
-          const on = (Object.keys(faultNames) as FaultName[]).filter(isOn)
-          return (
-            <Stack gap={8}>
-              {(Object.keys(faultNames) as FaultName[]).map((name) => (
-                <Checkbox
-                  key={name}
-                  size="sm"
-                  label={say(faultNames[name][0])}
-                  checked={isOn(name)}
-                  disabled={set.isPending}
-                  onChange={({ currentTarget: { checked } }) =>
-                    set.mutate(checked ? [...on, name] : on.filter((one) => one !== name))
-                  }
-                />
-              ))}
-            </Stack>
-          )
-        }}
+        {({ faults }) => (
+          <Stack gap={8}>
+            {switches.map(({ field, on, word }) => (
+              <Checkbox
+                key={field}
+                size="sm"
+                label={say(word)}
+                checked={Boolean(faults[field])}
+                disabled={set.isPending}
+                onChange={({ currentTarget: { checked } }) =>
+                  // What was set elsewhere, and how often it strikes, stays.
+                  set.mutate({ ...faults, [field]: checked ? on : undefined })
+                }
+              />
+            ))}
+          </Stack>
+        )}
       </Loaded>
     </Card>
   )

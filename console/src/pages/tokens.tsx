@@ -1,4 +1,4 @@
-import { Alert, Button, Checkbox, Code, Group, Modal, Stack, Text, TextInput } from '@mantine/core'
+import { Alert, Button, Checkbox, Code, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core'
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { client, dataOf } from '../api/client.ts'
@@ -124,6 +124,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
   const [chosen, setChosen] = useState<string[]>(['billing:read'])
   const [workspace, setWorkspace] = useState('')
   const [account, setAccount] = useState('')
+  const [expiry, setExpiry] = useState('')
   const [made, setMade] = useState<string>()
   const [isBusy, setIsBusy] = useState(false)
   const isAdmin = chosen.includes('admin')
@@ -136,6 +137,7 @@ function NewToken({ onClose }: { onClose: () => void }) {
         scopes: chosen as never,
         workspace: isAdmin ? '*' : workspace || undefined,
         account: isAdmin ? '*' : account || undefined,
+        expires_in: expiry || undefined,
       })
       const { token } = await dataOf(client.POST('/api/tokens', { body }))
       setMade(token)
@@ -181,6 +183,19 @@ function NewToken({ onClose }: { onClose: () => void }) {
               onChange={(event) => setName(event.currentTarget.value)}
               maxLength={200}
               data-autofocus
+            />
+            <Select
+              label={say('expiresIn')}
+              data={[
+                { value: '', label: say('usualExpiry') },
+                { value: 'P1D', label: say('day1') },
+                { value: 'P90D', label: say('days90') },
+                { value: 'P1Y', label: say('year1') },
+                { value: 'never', label: say('never') },
+              ]}
+              value={expiry}
+              onChange={(value) => setExpiry(value ?? '')}
+              allowDeselect={false}
             />
             <Checkbox.Group label={say('scopes')} value={chosen} onChange={setChosen}>
               <Stack gap={6} mt={6}>

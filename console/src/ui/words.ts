@@ -222,6 +222,11 @@ const words = {
   interval: ['Interval', '주기'],
   // Keywords
   workspace: ['Workspace', '워크스페이스'],
+  newWorkspaceHint: [
+    'There is none yet: name the first one.',
+    '아직 없습니다. 첫 워크스페이스의 ID를 적으세요.',
+  ],
+  workspaceForm: ['Letters, digits and . _ : - only, 64 at most', '영문, 숫자, . _ : - 만 64자까지'],
   noKeywords: ['No keywords in this workspace', '등록된 키워드가 없습니다'],
   noKeywordsHint: ['Paste up to a hundred, one a line.', '한 줄에 하나씩 최대 100개를 붙여 넣으세요.'],
   addKeywords: ['Add keywords', '키워드 추가'],
@@ -408,6 +413,9 @@ const words = {
     '5초 안에 이 토큰의 모든 요청과 세션이 거부됩니다.',
   ],
   newToken: ['New token', '새 토큰'],
+  expiresIn: ['Expires after', '유효 기간'],
+  usualExpiry: ['As usual (a year with MODE=live)', '기본값 (MODE=live에서는 1년)'],
+  days90: ['90 days', '90일'],
   tokenOnce: [
     'Copy it now: it is shown this once and never again.',
     '지금 복사하세요. 다시 표시되지 않습니다.',

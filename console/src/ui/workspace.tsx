@@ -7,6 +7,9 @@ import { useSay } from './language.tsx'
 
 const kept = 'rankledger.workspace'
 
+/** Whether a text can be a workspace's id. */
+export const isWorkspace = (text: string) => /^[\w.:-]{1,64}$/.test(text)
+
 /** The workspace in sight: the address's, the token's, the one seen last, or the first there is. */
 export function useWorkspace(): {
   workspace: string | undefined
@@ -39,7 +42,7 @@ export function WorkspaceField() {
   const { workspace, known } = useWorkspace()
   if (bound !== '*') return null
   const choose = (one: string) => {
-    if (!/^[\w.:-]{1,64}$/.test(one)) return
+    if (!isWorkspace(one)) return
     sessionStorage.setItem(kept, one)
     setFilters({ workspace: one, q: undefined })
   }
