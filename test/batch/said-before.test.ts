@@ -47,4 +47,12 @@ test('what was said of days that are over is not said anew by a later model, and
   const examplesOf = async (id: string) =>
     (await world.get(`/api/batch/models/${id}`)).body.data.live_quality?.examples ?? 0
   expect([await examplesOf(first), await examplesOf(second)]).toEqual([1, 0])
+
+  // What is said for the first time of days that are over is told what became of it, and proves nothing.
+  const [late] = await historyOf('aimless 1')
+  expect(late).toMatchObject({ day: '2030-01-15', model_id: second, outcome: null })
+  await store(world, 'ws', [ranked('aimless 1', '2030-01-16', 500)])
+  await run(world, 'predict')
+  expect((await historyOf('aimless 1'))[1]).toEqual({ ...late, outcome: 'fall' })
+  expect([await examplesOf(first), await examplesOf(second)]).toEqual([1, 0])
 })

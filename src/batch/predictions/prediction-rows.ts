@@ -219,8 +219,15 @@ export type Outcome = SeriesName & {
   naiveLoss: number
 }
 
-/** Writes outcomes down and adds them to the live quality of the models that predicted them; each counts once. */
-export async function settleOutcomes(tx: BatchTx, outcomes: readonly Outcome[], now: Date): Promise<void> {
+/**
+ * Writes outcomes down and adds them to the live quality of the models that predicted them; each counts once. What was said only
+ * after the last of its days, of ranks that came late, counts nowhere.
+ */
+export async function settleOutcomes(
+  tx: BatchTx,
+  outcomes: readonly Outcome[],
+  { now, timeZone }: { now: Date; timeZone: string },
+): Promise<void> {
   const column = <T>(pick: (outcome: Outcome) => T) => outcomes.map(pick)
   await sql`
     with settled as (
@@ -234,17 +241,20 @@ export async function settleOutcomes(tx: BatchTx, outcomes: readonly Outcome[], 
         as o (workspace_id, keyword_id, engine, device, location, day, outcome, loss, prior_loss, naive_loss)
       where (p.workspace_id, p.keyword_id, p.engine, p.device, p.location, p.day) =
         (o.workspace_id, o.keyword_id, o.engine, o.device, o.location, o.day) and p.outcome is null
-      returning p.model_id, p.day, o.loss, o.prior_loss, o.naive_loss
+      returning p.model_id, p.day, o.loss, o.prior_loss, o.naive_loss,
+                p.predicted_at < (p.day + p.horizon_days + 1)::timestamp at time zone ${timeZone} as foretold
     ),
     added as (
       insert into batch.live_quality as q (model_id, day, examples, loss, prior_loss, naive_loss)
       select model_id, day, count(*)::int, sum(loss), sum(prior_loss), sum(naive_loss)
-      from settled group by model_id, day order by model_id, day
+      from settled where foretold group by model_id, day order by model_id, day
       on conflict (model_id, day) do update
         set examples = q.examples + excluded.examples, loss = q.loss + excluded.loss,
             prior_loss = q.prior_loss + excluded.prior_loss, naive_loss = q.naive_loss + excluded.naive_loss
     )
-    update batch.model set revision = revision + 1 where id in (select model_id from settled)`.execute(tx)
+    update batch.model set revision = revision + 1 where id in (select model_id from settled where foretold)`.execute(
+    tx,
+  )
 }
 
 /** Deletes the predictions of days before the one given, but never the newest of a series. */

@@ -58,7 +58,7 @@ export async function scorePastPredictions(
     if (outcomes.length > 0) {
       await app.db.transaction().execute(async (tx) => {
         await app.fence(tx)
-        await settleOutcomes(tx, outcomes, app.clock())
+        await settleOutcomes(tx, outcomes, { now: app.clock(), timeZone: app.timeZone })
       })
     }
     scored += outcomes.length
