@@ -750,14 +750,17 @@ export async function converge(
   }
   if (world.counts['hint lost for ever']) await compareAll(world)
   await beforeRest(world, clients)
+  let since = world.now()
   await live(world, restDays * day)
   await settleDown(world)
   // A charge that was begun at the very end has a day for its customer, and so has each retry after it.
   const isAwaited = () => world.model.book.some(({ status }) => status === 'awaiting')
   // A refund refused over a dispute that its record does not show ends with its key window, and then comes the next one's turn.
   const hidden = () => world.model.book.filter((charge) => isDisputed(charge) && isHidden(charge))
-  const waits = async () => isAwaited() || (hidden().length > 0 && (await isRestless(world)))
+  const waits = async () =>
+    isAwaited() || (hidden().length > 0 && (await isRestless(world))) || (await gotItsTurn(world, since))
   for (let days = 0; days < 12 && (await waits()); days++) {
+    since = world.now()
     // Money that belongs to nobody is given back anew until it is gone, so that some day the bank has to decide.
     if (days === 6)
       for (const charge of hidden())
@@ -765,6 +768,16 @@ export async function converge(
     await live(world, day)
     await settleDown(world)
   }
+}
+
+/** Whether a refund waits whose turn came only since then, when another one of its payment ended. */
+async function gotItsTurn({ observer }: SimulatedWorld, since: number): Promise<boolean> {
+  const { rowCount } = await observer.query(
+    `select from billing.refund r join billing.refund other using (payment_id)
+     where r.status = 'pending' and other.settled_at >= $1 limit 1`,
+    [new Date(since)],
+  )
+  return rowCount === 1
 }
 
 /** Works until nothing waits any more, or as long as it may fairly take. */
