@@ -50,6 +50,7 @@ const frozen: Readonly<Record<string, string>> = {
   '20261118T0240-billing-due-before.sql': '88c6b1d71d69ad74688699e18d3400ddf1a4b5c38bd9c39b542e6c2b04c45473',
   '20261119T0100-batch-known-parts-of-volumes.sql':
     'e83945d69868a8c38e67eaac71602143e59094b649aa06cc678ecbe46c0a5fa9',
+  '20261119T0110-sandbox-own-keys.sql': 'e1e3425f29935550d748bfd8391c2815aa9fc64c9a5f4ed44fc73755e4db826c',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

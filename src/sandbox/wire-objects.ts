@@ -48,13 +48,37 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
     ofReference: async <T>(kind: string, reference: string): Promise<T | undefined> =>
       (await referredShared({ kind, id: reference })) as T | undefined,
 
-    /** Those of a kind whose body holds this, newest first. */
-    async find<T>(kind: string, part: object, limit = 100): Promise<T[]> {
+    /** All of a kind that were made for a merchant's reference, newest first. */
+    async allOfReference<T>(kind: string, reference: string): Promise<T[]> {
       const { rows } = await pool.query<{ body: T }>({
-        name: 'sandbox-find-objects',
-        text: `select body from sandbox.wire_object where wire = $1 and kind = $2 and body @> $3
-               order by created_at desc, id desc limit $4`,
-        values: [wire, kind, JSON.stringify(part), limit],
+        name: 'sandbox-find-referred',
+        text: `select body from sandbox.wire_object
+               where wire = $1 and kind = $2 and body ->> 'reference' = $3
+               order by created_at desc, id desc limit 100`,
+        values: [wire, kind, reference],
+      })
+      return rows.map(({ body }) => body)
+    },
+
+    /** A customer's cards, newest first. */
+    async cardsOf<T>(customer: string): Promise<T[]> {
+      const { rows } = await pool.query<{ body: T }>({
+        name: 'sandbox-find-cards',
+        text: `select body from sandbox.wire_object
+               where wire = $1 and kind = 'payment_method' and body ->> 'customer' = $2
+               order by created_at desc, id desc limit 100`,
+        values: [wire, customer],
+      })
+      return rows.map(({ body }) => body)
+    },
+
+    /** Those of a kind, newest first. */
+    async newest<T>(kind: string, limit: number): Promise<T[]> {
+      const { rows } = await pool.query<{ body: T }>({
+        name: 'sandbox-newest-objects',
+        text: `select body from sandbox.wire_object where wire = $1 and kind = $2
+               order by created_at desc, id desc limit $3`,
+        values: [wire, kind, limit],
       })
       return rows.map(({ body }) => body)
     },

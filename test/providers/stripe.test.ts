@@ -82,11 +82,25 @@ describe('the official SDK walks through the simulator', () => {
   })
 
   test('a search does not know yet what was made just now', async () => {
-    const { id } = await charge(await storeCard('pm_card_visa'), { metadata: { order_id: 'walk-search' } })
-    const search = () => stripe.paymentIntents.search({ query: "metadata['order_id']:'walk-search'" })
-    expect((await search()).data).toEqual([])
+    const card = await storeCard('pm_card_visa')
+    const paid = (order_id: string) => charge(card, { metadata: { order_id } })
+    const { id } = await paid('walk-search')
+    const search = (order: string) =>
+      stripe.paymentIntents.search({ query: `metadata['order_id']:'${order}'` })
+    expect((await search('walk-search')).data).toEqual([])
     await world.clock.moveTo(new Date(world.clock().getTime() + searchLagMs))
-    expect((await search()).data).toMatchObject([{ id }])
+    expect((await search('walk-search')).data).toMatchObject([{ id }])
+
+    // One order may have been paid twice, and be called what no reference is.
+    const again = await paid('walk-search')
+    const odd = await paid('주문 번호 1')
+    await world.clock.moveTo(new Date(world.clock().getTime() + searchLagMs))
+    expect((await search('walk-search')).data).toMatchObject([{ id: again.id }, { id }])
+    expect((await search('주문 번호 1')).data).toMatchObject([{ id: odd.id }])
+    const first = await stripe.charges.retrieve(
+      (await stripe.paymentIntents.retrieve(id)).latest_charge as string,
+    )
+    expect(first.payment_intent).toBe(id)
   })
 
   test('a decline is a 402 that leaves its intent, and a taken-off card is gone for good', async () => {

@@ -28,12 +28,22 @@ test('a key is taken once, tells its first answer, and past its window is as goo
   expect(await openWireObjects(world.app.pool, 'toss').claimKey('key-1', 'x', now, day)).toBe('taken')
 })
 
-test('an object is found by its id and by what it holds', async () => {
+test('an object is found by its id, by its reference, and among its customer’s', async () => {
   const objects = openWireObjects(world.app.pool, 'stripe')
   await objects.put('customer', 'cus_1', { id: 'cus_1', metadata: { account_id: 'a' } }, now)
   expect(await objects.get('customer', 'cus_1')).toMatchObject({ id: 'cus_1' })
-  expect(await objects.find('customer', { metadata: { account_id: 'a' } })).toHaveLength(1)
-  expect(await objects.find('customer', { metadata: { account_id: 'b' } })).toEqual([])
+  expect(await objects.newest('customer', 10)).toHaveLength(1)
+  const later = new Date(now.getTime() + 1)
+  for (const [id, at] of [['pi_1', now] as const, ['pi_2', later] as const])
+    await objects.put('payment_intent', id, { id, reference: 'order-1' }, at)
+  expect(await objects.allOfReference('payment_intent', 'order-1')).toMatchObject([
+    { id: 'pi_2' },
+    { id: 'pi_1' },
+  ])
+  expect(await objects.allOfReference('payment_intent', 'order')).toEqual([])
+  await objects.put('payment_method', 'pm_1', { id: 'pm_1', customer: 'cus_1' }, now)
+  expect(await objects.cardsOf('cus_1')).toMatchObject([{ id: 'pm_1' }])
+  expect(await objects.cardsOf('cus_2')).toEqual([])
   expect([await objects.remove('customer', 'cus_1'), await objects.remove('customer', 'cus_1')]).toEqual([
     true,
     false,

@@ -47,7 +47,7 @@ export function customerRoutes(
   remove('/customers/:id', async (id) => {
     await customerOr404(id)
     const now = await context.now()
-    const cards = await objects.find<StoredMethod>('payment_method', { customer: id })
+    const cards = await objects.cardsOf<StoredMethod>(id)
     for (const card of cards) await store.detach(card, now)
     // It can still be retrieved, and is missing to every other call.
     await objects.put('deleted_customer', id, {}, now)
@@ -56,7 +56,7 @@ export function customerRoutes(
   })
   get('/customers', async (query) => {
     const limit = limitOf(query)
-    const found = await objects.find<StoredCustomer>('customer', {}, limit + 1)
+    const found = await objects.newest<StoredCustomer>('customer', limit + 1)
     return renderList(found.slice(0, limit).map(renderCustomer), found.length > limit, '/v1/customers')
   })
 

@@ -12,7 +12,6 @@ export const searchLagMs = 30_000
 
 /** Payment intents and their charges. */
 export function intentRoutes(context: ProviderContext, store: StripeStore, { post, get }: StripeCalls): void {
-  const { objects } = context
   const intentOr404 = async (id: string): Promise<Intent> => {
     const intent = await store.intent(id)
     if (!intent) throw missing('payment_intent', id, 'intent')
@@ -66,7 +65,7 @@ export function intentRoutes(context: ProviderContext, store: StripeStore, { pos
     const asked = /^metadata\['order_id'\]:'([^']*)'$/.exec(textOf(query, 'query') ?? '')
     if (!asked) throw invalid('We were unable to parse your search query.', { param: 'query' })
     const now = await context.now()
-    const known = await objects.find<Intent>('payment_intent', { metadata: { order_id: asked[1] } })
+    const known = await store.intentsOfOrder(asked[1]!)
     const indexed = known.filter(({ createdAt }) => Date.parse(createdAt) + searchLagMs <= now.getTime())
     const expand = expandOf(query)
     return {

@@ -8,7 +8,7 @@ import { type Form, fieldsOf, listOf, textOf } from './form.ts'
 import { fromWire, isWhole } from './stripe-amounts.ts'
 import { authenticationRequired, declineOf, findStripeCard } from './stripe-cards.ts'
 import { brokenDown, invalid, missing, StripeAnswer, unavailable } from './stripe-error.ts'
-import { type Intent, type StoredMethod, statusOf } from './stripe-objects.ts'
+import { bookName, type Intent, type StoredMethod, statusOf } from './stripe-objects.ts'
 import type { Done } from './stripe-requests.ts'
 import { newSecretOf, type StripeStore } from './stripe-store.ts'
 
@@ -247,9 +247,4 @@ export function metadataOf(form: Form): Record<string, string> {
   return Object.fromEntries(
     entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'),
   )
-}
-
-/** What the book can call a payment or a refund. */
-export function bookName(text: string | undefined): string | undefined {
-  return text !== undefined && /^[\x21-\x7e]{1,255}$/.test(text) ? text : undefined
 }

@@ -67,6 +67,11 @@ export type StoredRefund = {
   readonly pendingUntil: string | null
 }
 
+/** What the book can call a payment or a refund. */
+export function bookName(text: string | undefined): string | undefined {
+  return text !== undefined && /^[\x21-\x7e]{1,255}$/.test(text) ? text : undefined
+}
+
 /** As Stripe tells an instant. */
 export function seconds(instant: string): number {
   return Math.floor(Date.parse(instant) / 1000)

@@ -3,12 +3,14 @@ import type Stripe from 'stripe'
 import { newId } from '../../platform/id.ts'
 import type { Entered, Notice } from '../book.ts'
 import type { BookPayment, BookRefund } from '../book-payment.ts'
+import type { News } from '../notifier.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { fromWire } from './stripe-amounts.ts'
 import { cardOfSetup, findStripeCard } from './stripe-cards.ts'
 import { renderMethod } from './stripe-customer-objects.ts'
 import { renderDispute } from './stripe-dispute.ts'
 import {
+  bookName,
   hasFailed,
   type Intent,
   renderCharge,
@@ -89,7 +91,26 @@ export function openStripeStore(context: ProviderContext) {
     intent: (id: string) => objects.get<Intent>('payment_intent', id),
 
     async intentOfCharge(chargeId: string): Promise<Intent | undefined> {
-      return (await objects.find<Intent>('payment_intent', { charges: [chargeId] }, 1))[0]
+      const found = await book.find(chargeId)
+      const payment = found && (JSON.parse(found.payment) as BookPayment)
+      if (payment?.id !== chargeId) return undefined
+      const intents = await objects.allOfReference<Intent>('payment_intent', payment.reference)
+      return intents.find(({ charges }) => charges.includes(chargeId))
+    },
+
+    /** Those that a merchant made for one order, newest first. */
+    async intentsOfOrder(orderId: string): Promise<Intent[]> {
+      // An order that the book can call so is its reference; another has to be looked for.
+      const intents =
+        bookName(orderId) === undefined
+          ? await objects.between<Intent>(
+              'payment_intent',
+              'newest',
+              { from: 'pi_', before: 'pi`', part: { metadata: { order_id: orderId } } },
+              100,
+            )
+          : await objects.allOfReference<Intent>('payment_intent', orderId)
+      return intents.filter(({ metadata }) => metadata['order_id'] === orderId)
     },
 
     /** The intent behind a name of the book, or its own id. */
@@ -97,6 +118,15 @@ export function openStripeStore(context: ProviderContext) {
       const own = name.startsWith('pi_') ? await objects.get<Intent>('payment_intent', name) : undefined
       if (own) return own
       return objects.ofReference<Intent>('payment_intent', name)
+    },
+
+    /** What the charge that this news is of made of its intent, where this process made it and has not told of it yet. */
+    takeFresh({ type, reference }: News): Fresh | undefined {
+      const fresh = freshOf(context)
+      const one = fresh.get(reference)
+      if (type !== `payment.${one?.payment.status}`) return undefined
+      fresh.delete(reference)
+      return one
     },
 
     keep: async (intent: Intent, now: Date) => objects.put('payment_intent', intent.id, intent, now),
@@ -147,6 +177,7 @@ export function openStripeStore(context: ProviderContext) {
         )
         if (entered.outcome === 'duplicate') continue
         const payment = JSON.parse(entered.answer) as BookPayment
+        keepFresh(context, { intent: asked, payment })
         if (card.afterwards !== 'disputed' || entered.status !== 200) return { intent: asked, payment }
         await context.notifyAfter(book.dispute(id, 'open', undefined, now))
         return { intent: asked, payment: (await paymentOf(asked)) ?? payment }
@@ -208,11 +239,35 @@ export function openStripeStore(context: ProviderContext) {
   }
 }
 
+/** What a charge has just made of an intent. */
+export type Fresh = { readonly intent: Intent; readonly payment: BookPayment }
+
+const freshByContext = new WeakMap<ProviderContext, Map<string, Fresh>>()
+const mostFresh = 1_000
+
+function freshOf(context: ProviderContext): Map<string, Fresh> {
+  const known = freshByContext.get(context)
+  if (known) return known
+  const fresh = new Map<string, Fresh>()
+  freshByContext.set(context, fresh)
+  return fresh
+}
+
+/** For the notification that follows at once: it tells what it is about as it was, and need not be read for that. */
+function keepFresh(context: ProviderContext, one: Fresh): void {
+  const fresh = freshOf(context)
+  fresh.set(one.intent.reference, one)
+  for (const oldest of fresh.keys()) {
+    if (fresh.size <= mostFresh) break
+    fresh.delete(oldest)
+  }
+}
+
 export function newSecretOf(id: string): string {
   return `${id}_secret_${randomBytes(18).toString('base64url').replace(/[-_]/g, 'x')}`
 }
 
-/** The book wants a key for each entry; this one is the entry's own name, which nobody uses twice. */
+/** The book wants a key for each entry; this one is the entry's own name, which nobody uses twice and it need not keep. */
 function ownKey(id: string, now: Date, { keyWindowMs }: ProviderContext) {
   return { key: id, fingerprint: Buffer.from(id), claimant: id, now, keyWindowMs }
 }

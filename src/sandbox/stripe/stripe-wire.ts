@@ -116,8 +116,9 @@ async function notificationOf(
   store: StripeStore,
 ): Promise<Notification | undefined> {
   const type = eventTypes[news.type]
-  const intent = await store.intentNamed(news.reference)
-  const payment = intent && (await store.paymentOf(intent))
+  const fresh = store.takeFresh(news)
+  const intent = fresh?.intent ?? (await store.intentNamed(news.reference))
+  const payment = fresh?.payment ?? (intent && (await store.paymentOf(intent)))
   if (type === undefined || !intent || !payment) return undefined
   const object = await objectOf(type, news)
   if (!object) return undefined
