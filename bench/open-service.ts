@@ -8,7 +8,7 @@ import { openReadiness } from '../src/platform/http/readiness.ts'
 import { buildServer } from '../src/server.ts'
 
 /** The whole API as `serve` runs it, everything on, in this process, and a token that may do everything. */
-export async function openService(): Promise<{ app: App; token: string; port: number }> {
+export async function openService(wanted = 0): Promise<{ app: App; token: string; port: number }> {
   const app = await openApp(loadConfig(), { name: 'bench', role: 'service' })
   const token = newToken('test')
   await insertToken(app.pool, token, {
@@ -20,6 +20,6 @@ export async function openService(): Promise<{ app: App; token: string; port: nu
     expiresAt: null,
   })
   const http = await buildServer(app, openReadiness())
-  await http.listen({ host: '127.0.0.1', port: 0 })
+  await http.listen({ host: '127.0.0.1', port: wanted })
   return { app, token, port: (http.server.address() as AddressInfo).port }
 }

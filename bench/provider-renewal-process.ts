@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { startNotifier } from '../src/app.ts'
 import { seedPlans } from '../src/billing/plans/seed-plans.ts'
 import { movableClock } from '../src/platform/clock.ts'
@@ -28,23 +30,34 @@ const paths: Readonly<Record<string, string>> = {
 
 const pool = openPool({ url: process.env['DATABASE_URL']!, max: 20, name: 'simulator', onError: () => {} })
 const clock = await movableClock(pool)
-const open = (webhookUrl: string | undefined) =>
-  openSandbox({
+// Either has to know beforehand where the other one listens.
+const servicePort = await freePort()
+const url = `http://127.0.0.1:${servicePort}`
+if (name !== 'sandbox') {
+  const simulator = await openSandbox({
     pool,
     clock,
     wire,
     keys: ['bench'],
-    webhook: { url: webhookUrl, secrets: () => [process.env['WEBHOOK_SECRETS']!] },
+    webhook: {
+      url: url + (paths[name] ?? `/api/billing/webhook/${name}`),
+      secrets: () => [process.env['WEBHOOK_SECRETS']!],
+    },
   })
-if (name !== 'sandbox') {
-  const simulator = await open(undefined)
   Object.assign(process.env, { PAYMENT_PROVIDER: name, PROVIDER_BASE_URL: simulator.url, ...keys[name] })
 }
-const { app, token, port } = await openService()
+const { app, token, port } = await openService(servicePort)
 await seedPlans(app.billing)
-const url = `http://127.0.0.1:${port}`
 if (name === 'sandbox') startNotifier(app, url)
-else await open(url + (paths[name] ?? `/api/billing/webhook/${name}`))
 
 renewOnRequest(app)
 process.send!({ port, token })
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
