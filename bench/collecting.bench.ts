@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { movableClock } from '../src/platform/clock.ts'
 import { openPool } from '../src/platform/database/db.ts'
+import { trackerBody } from '../test/batch/tracker-body.ts'
 import { memoryOf } from './process-memory.ts'
 import { type BenchResult, median } from './result.ts'
 import { sized } from './size.ts'
@@ -79,19 +80,7 @@ async function track({ port, token }: Started): Promise<void> {
   const answer = await fetch(`http://127.0.0.1:${port}/api/batch/trackers/bench`, {
     method: 'PUT',
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      workspace_id: 'ws',
-      site: 'example.com',
-      match: 'domain',
-      engine: 'google',
-      device: 'mobile',
-      location: 'KR',
-      depth: 10,
-      source: 'serpapi',
-      every: 'day',
-      window: { from: '00:00', to: '24:00', zone: 'UTC' },
-      keywords: 'all',
-    }),
+    body: JSON.stringify(trackerBody({ window: { from: '00:00', to: '24:00', zone: 'UTC' } })),
   })
   if (!answer.ok) throw new Error(`The tracker was refused: ${await answer.text()}`)
 }

@@ -8,6 +8,7 @@ import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 let world: World
 let google: SourceSandbox
@@ -18,16 +19,7 @@ const web = openWeb('web')
 const atGoogle = { source: 'serpapi', engine: 'google', depth: 20 }
 const atNaver = { source: 'naver_search', engine: 'naver_web_api', depth: 300 }
 const put = async (settings: Record<string, unknown>, id = 'main') => {
-  const body = {
-    workspace_id: 'ws',
-    site: 'example.com',
-    match: 'domain',
-    device: 'mobile',
-    location: 'KR',
-    every: 'day',
-    keywords: 'all',
-    ...settings,
-  }
+  const body = trackerBody(settings)
   expect((await world.ask('PUT', `/api/batch/trackers/${id}`, { body })).status).toBe(200)
 }
 const turnTo = async (instant: string) => {

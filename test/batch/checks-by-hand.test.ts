@@ -8,6 +8,7 @@ import { openSourceRow } from '../../src/batch/tracking/source-rows.ts'
 import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 let world: World
 let source: SourceSandbox
@@ -52,20 +53,11 @@ beforeAll(async () => {
   })
   await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
   const made = await world.ask('PUT', '/api/batch/trackers/main', {
-    body: {
-      workspace_id: 'ws',
-      site: 'example.com',
-      match: 'domain',
-      engine: 'google',
-      device: 'mobile',
-      location: 'KR',
-      depth: 10,
-      source: 'serpapi',
+    body: trackerBody({
       every: 'month',
       // Its window is over: nothing is checked but what is asked for.
       window: { from: '01:00', to: '02:00', zone: 'UTC' },
-      keywords: 'all',
-    },
+    }),
   })
   expect(made.status).toBe(200)
   await openSourceRow(world.app.batch.db, world.app.batch.sources.get('serpapi')!.settings)

@@ -8,25 +8,14 @@ import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 let world: World
 let source: SourceSandbox
 const words = Array.from({ length: 60 }, (_, n) => `word ${n}`)
 const budget = 150
 
-const tracker = (device: string, more: Record<string, unknown> = {}) => ({
-  workspace_id: 'ws',
-  site: 'example.com',
-  match: 'domain',
-  engine: 'google',
-  device,
-  location: 'KR',
-  depth: 10,
-  source: 'serpapi',
-  every: 'day',
-  keywords: 'all',
-  ...more,
-})
+const tracker = (device: string, more: Record<string, unknown> = {}) => trackerBody({ device, ...more })
 const put = (id: string, body: Record<string, unknown>) =>
   world.ask('PUT', `/api/batch/trackers/${id}`, { body })
 const rowsOf = (device: string) =>

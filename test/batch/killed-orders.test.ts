@@ -8,6 +8,7 @@ import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources
 import { openWeb } from '../../src/sandbox/sources/web.ts'
 import { type ServiceProcess, startService } from '../processes/service-process.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 const words = Array.from({ length: 60 }, (_, n) => `word ${n}`)
 let world: World
@@ -108,18 +109,7 @@ async function until(isThere: () => Promise<boolean>): Promise<void> {
 
 test('workers killed while they order and while they collect: every order is found again, and none is paid for twice', async () => {
   await world.ask('PUT', '/api/batch/trackers/main', {
-    body: {
-      workspace_id: 'ws',
-      site: 'example.com',
-      match: 'domain',
-      engine: 'naver',
-      device: 'mobile',
-      location: 'KR',
-      depth: 10,
-      source: 'dataforseo_queue',
-      every: 'day',
-      keywords: 'all',
-    },
+    body: trackerBody({ engine: 'naver', source: 'dataforseo_queue' }),
   })
   await startWorkers()
   door.hold(/task_post/)

@@ -7,6 +7,7 @@ import { dataforseoWire } from '../../src/sandbox/sources/dataforseo-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 let world: World
 let source: SourceSandbox
@@ -35,19 +36,7 @@ afterAll(async () => {
 
 const putTracker = (id: string, more: Record<string, unknown> = {}) =>
   world.ask('PUT', `/api/batch/trackers/${id}`, {
-    body: {
-      workspace_id: 'ws',
-      site: 'example.com',
-      match: 'domain',
-      engine: 'google',
-      device: 'mobile',
-      location: 'KR',
-      depth: 10,
-      source: 'dataforseo_queue',
-      every: 'day',
-      keywords: 'all',
-      ...more,
-    },
+    body: trackerBody({ source: 'dataforseo_queue', ...more }),
   })
 /** Both clocks, and nobody collects meanwhile. */
 const turnTo = async (instant: string) => {

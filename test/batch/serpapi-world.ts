@@ -3,6 +3,7 @@ import { collectRanks } from '../../src/batch/tracking/collect-ranks.ts'
 import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 export type SerpapiWorld = {
   readonly world: World
@@ -29,20 +30,7 @@ export async function openSerpapiWorld(
     },
   })
   await world.post('/api/batch/keywords', { workspace_id: workspaceId, keywords })
-  const body = {
-    workspace_id: workspaceId,
-    site: 'example.com',
-    match: 'domain',
-    engine: 'google',
-    device: 'mobile',
-    location: 'KR',
-    // One page, so that a check is a call.
-    depth: 10,
-    source: 'serpapi',
-    every: 'day',
-    window: { from: '06:00', to: '08:00', zone: 'UTC' },
-    keywords: 'all',
-  }
+  const body = trackerBody({ workspace_id: workspaceId, window: { from: '06:00', to: '08:00', zone: 'UTC' } })
   expect((await world.ask('PUT', '/api/batch/trackers/main', { body })).status).toBe(200)
 
   return {

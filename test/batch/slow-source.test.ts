@@ -5,6 +5,7 @@ import { naverSearchWire } from '../../src/sandbox/sources/naver-search-wire.ts'
 import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
 import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 let world: World
 let slow: SourceSandbox
@@ -36,19 +37,7 @@ afterAll(async () => {
 
 const put = (source: string, engine: string, window: { from: string; to: string }) =>
   world.ask('PUT', `/api/batch/trackers/${source}`, {
-    body: {
-      workspace_id: 'ws',
-      site: 'example.com',
-      match: 'domain',
-      engine,
-      device: 'mobile',
-      location: 'KR',
-      depth: 10,
-      source,
-      every: 'day',
-      keywords: 'all',
-      window: { ...window, zone: 'UTC' },
-    },
+    body: trackerBody({ engine, source, window: { ...window, zone: 'UTC' } }),
   })
 
 test('a window that opens while another source is still at work is planned and checked meanwhile', async () => {

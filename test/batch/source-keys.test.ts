@@ -7,6 +7,7 @@ import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources
 import { sourceWires } from '../../src/sandbox/sources/source-wires.ts'
 import { startService } from '../processes/service-process.ts'
 import { openWorld, type World } from '../world.ts'
+import { trackerBody } from './tracker-body.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'rankledger-keys-'))
 const { privateKey } = generateKeyPairSync('rsa', {
@@ -99,18 +100,11 @@ async function logOfChecks(environment: Record<string, string>, until: string): 
   }
   await ask('POST', '/api/batch/keywords', { workspace_id: 'ws', keywords: ['one', 'two', 'three'] })
   for (const [at, { source, engine }] of trackers.entries())
-    await ask('PUT', `/api/batch/trackers/${source}`, {
-      workspace_id: 'ws',
-      site: 'example.com',
-      match: 'domain',
-      engine,
-      device: 'desktop',
-      location: places[at],
-      depth: 10,
-      source,
-      every: 'day',
-      keywords: 'all',
-    })
+    await ask(
+      'PUT',
+      `/api/batch/trackers/${source}`,
+      trackerBody({ engine, device: 'desktop', location: places[at], source }),
+    )
   await ask('POST', '/api/sandbox/clock', { advance_to: until })
   // What is asked once a month is asked by a worker, which may be at it still.
   const latest = async () => {

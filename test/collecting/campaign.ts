@@ -2,6 +2,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { movableClock } from '../../src/platform/clock.ts'
+import { trackerBody } from '../batch/tracker-body.ts'
 import { seededRandom } from '../simulation/random.ts'
 import {
   type Evidence,
@@ -74,18 +75,11 @@ export async function collectForDays(service: Service, sources: Sources, plan: P
     await ask('POST', '/api/batch/keywords', { workspace_id: workspace, keywords })
   }
   for (const { source, engine, device, location, keywords = 'all' } of sources.tracked)
-    await ask('PUT', `/api/batch/trackers/${source}`, {
-      workspace_id: workspace,
-      site: 'example.com',
-      match: 'domain',
-      engine,
-      device,
-      location,
-      depth: 10,
-      source,
-      every: 'day',
-      keywords,
-    })
+    await ask(
+      'PUT',
+      `/api/batch/trackers/${source}`,
+      trackerBody({ workspace_id: workspace, engine, device, location, source, keywords }),
+    )
   let environment = sources.environments[0]
   const crew = Array.from({ length: workers }, () => service.startWorker(environment))
   await Promise.all(crew.map((worker) => worker.started()))

@@ -13,6 +13,7 @@ import {
   type SourceSandbox,
 } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
+import { trackerBody } from '../batch/tracker-body.ts'
 import { openWorld, type World } from '../world.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'rankledger-console-'))
@@ -159,18 +160,7 @@ describe('the adapter', () => {
 })
 
 describe('a tracker', () => {
-  const tracker = {
-    workspace_id: 'ws',
-    site: 'example.com',
-    match: 'domain',
-    engine: 'google_search_console',
-    device: 'mobile',
-    location: 'KR',
-    depth: 100,
-    source: 'search_console',
-    every: 'day',
-    keywords: 'all',
-  }
+  const tracker = trackerBody({ engine: 'google_search_console', depth: 100, source: 'search_console' })
   const put = (changes: Record<string, unknown> = {}) =>
     world.ask('PUT', '/api/batch/trackers/own', { body: { ...tracker, ...changes } })
 
