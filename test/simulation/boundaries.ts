@@ -37,6 +37,9 @@ export type Flow = {
   /** Its own time spent waiting, which decides when callers are told to wait no longer. */
   elapsedMs: number
   readonly timers: Set<Timer>
+  /** Calls of its own that hang, and how often it has waited since the first of them did. */
+  hanging: number
+  waits: number
   statements: number
   /** Runs somebody else's work before this many statements. */
   cut: { at: number; rival: () => Promise<void> } | undefined
@@ -67,6 +70,8 @@ export type Boundaries = {
   at(place: DeathPlace): Promise<void>
   /** Lets real time pass for whoever waits in this flow. */
   spend(ms: number): void
+  /** Waits in this flow, which takes no time unless a call of its own hangs. */
+  wait(ms: number): Promise<void>
   /** Makes a call to the outside count as under way. */
   during<T>(call: () => Promise<T>): Promise<T>
   /** Holds the flow until it is released by a later step. */
@@ -137,10 +142,30 @@ export function openBoundaries(events: BoundaryEvents): Boundaries {
   async function stall(): Promise<void> {
     const flow = flows.getStore()
     spend(maxPatienceMs)
+    if (flow) flow.hanging++
+    await untilReleased()
+    if (flow && --flow.hanging === 0) flow.waits = 0
+    if (flow) requireAlive(flow)
+  }
+
+  async function untilReleased(): Promise<void> {
     activity.leave()
     stalled.push(activity.enter)
     await new Promise<void>((resolve) => stalled.push(resolve))
-    if (flow) requireAlive(flow)
+  }
+
+  /** A wait takes no time, so who asks again and again whether its own hanging call has ended would never come to rest. */
+  async function wait(ms: number): Promise<void> {
+    spend(ms)
+    const flow = flows.getStore()
+    if (!flow || flow.hanging === 0 || ++flow.waits < mostWaits) return
+    activity.enter()
+    try {
+      await untilReleased()
+    } finally {
+      activity.leave()
+    }
+    requireAlive(flow)
   }
 
   /** True once it has ended, false when it waits for a lock. */
@@ -164,6 +189,7 @@ export function openBoundaries(events: BoundaryEvents): Boundaries {
   return {
     at,
     spend,
+    wait,
     during,
     stall,
     releaseStalled() {
@@ -198,6 +224,7 @@ export function openBoundaries(events: BoundaryEvents): Boundaries {
 }
 
 const maxPatienceMs = 60_000
+const mostWaits = 10
 
 function once<T>(make: () => T): () => T {
   let made: { readonly value: T } | undefined
@@ -217,6 +244,8 @@ function newFlow(process: Process): Flow {
     life: process.life,
     elapsedMs: 0,
     timers: new Set(),
+    hanging: 0,
+    waits: 0,
     statements: 0,
     cut: undefined,
     rival: undefined,
@@ -424,7 +453,7 @@ export function installFlowTimers(boundaries: () => Boundaries): () => void {
   const sleep = async (ms?: number, value?: unknown, options?: object) => {
     if (!flows.getStore()) return plain.sleep(ms, value, options)
     // Waiting in line is worth the same as the line's whole length: who waits ten seconds may wait them at once.
-    boundaries().spend(Math.max(ms ?? 0, 5_000))
+    await boundaries().wait(Math.max(ms ?? 0, 5_000))
     return value
   }
   timersPromises.setTimeout = sleep as typeof timersPromises.setTimeout

@@ -19,3 +19,12 @@ test.each(plainest)('%s comes to the same wherever its process dies', async (_, 
   expect(places).toMatchObject({ 'before commit': expect.any(Number), 'after commit': expect.any(Number) })
   expect(deaths).toBe(Object.values(places).reduce((sum, count) => sum + count, 0))
 })
+
+// A sweep asks again and again whether its calls have ended; one that hangs must not keep the run from coming to rest.
+const hanging = courses.filter(({ name }) => name.startsWith('hangs'))
+
+test.each(hanging)('$use: $name comes to rest', async (course) => {
+  const { failures } = await crashEverywhere(stage, course, 1, { only: new Set() })
+  expect(hanging.length).toBeGreaterThan(2)
+  expect(failures).toEqual([])
+})

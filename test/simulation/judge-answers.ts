@@ -39,8 +39,8 @@ const away = ({ outages }: Facts) => (outages ? ['service_unavailable'] : [])
 /** After a 202 a repeat goes on with the same work; it never starts another. */
 function beginsAnew(begun: RequestEntry, entries: readonly RequestEntry[]): string[] {
   const idOf = (entry: RequestEntry) => dataOf(entry)?.refund_id ?? dataOf(entry)?.subscription_id
-  // A card that a trial was offered may come second.
-  const mayBeSecond = dataOf(begun).status === 'trialing'
+  // A card that a trial was offered may come second, or be too late because the trial was cancelled.
+  const mayBeSecond = isTrial(dataOf(begun))
   const fresh = new Set([
     ...(mayBeSecond ? [] : ['subscription_exists']),
     'refund_in_doubt',
@@ -51,6 +51,10 @@ function beginsAnew(begun: RequestEntry, entries: readonly RequestEntry[]): stri
     .filter((entry) => entry.answer !== null && entry.step > lastStepOf(begun))
     .filter((entry) => fresh.has(errorCodeOf(entry) ?? '') || (dataOf(entry) && idOf(entry) !== idOf(begun)))
     .map((entry) => `#${entry.step} began anew after #${begun.step}`)
+}
+
+function isTrial({ status, trial_ends_at, next_billing_at }: ReturnType<typeof dataOf>): boolean {
+  return status === 'trialing' || (status === 'canceling' && trial_ends_at === next_billing_at)
 }
 
 /** What was promised is not given up because the provider cannot be reached: nobody is there to ask anew. */

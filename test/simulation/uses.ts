@@ -44,7 +44,11 @@ export const courses: readonly Course[] = [
     'the request is lost': { act: inTurn(charging('lost_request', [], subscribe('ok', 202)), later) },
     'too slow for the caller': { act: inTurn(charging('slow', [], subscribe('ok', 202)), later) },
     'hangs after the charge': { act: inTurn(charging('stall_after', [], subscribe('ok', 202)), later) },
-    'the provider refuses': { act: charging('refused', [], subscribe('ok', 502)) },
+    'the provider refuses': {
+      act: charging('refused', [], subscribe('ok', 502)),
+      // What a sweep sent for the dead was promised by then, so that the refusal is the last word and the key begins nothing anew.
+      orElse: [502],
+    },
     'nothing was sent': { act: charging('not_sent', [], subscribe('ok', 503)) },
     'the provider takes its time': {
       act: inTurn(charging('pending', [], subscribe('ok', 202)), decided, later),
@@ -89,7 +93,8 @@ export const courses: readonly Course[] = [
     },
     'waits for a customer, and then a retry': {
       before: inTurn(subscribe('asks', 202), confirmed, later, due),
-      act: inTurn(due, confirmed, later),
+      // The wait is over for certain, also where whoever was to end it died: the customer is too late.
+      act: inTurn(due, later, confirmed, later),
     },
     'waits for a customer who is faster than the retry': {
       before: inTurn(subscribe('asks', 202), confirmed, later, due),
