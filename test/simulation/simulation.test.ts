@@ -39,7 +39,7 @@ test.for(Array.from({ length: parts }, (_, part) => 1 + part * seedsOfPart))(
 // Some kinds come once in a hundred seeds, so that few seeds meet most of them and enough seeds all.
 test('in these runs the kinds of trouble came', () => {
   expect(told.size).toBe(seeds)
-  expect(missingFrom(counts).length).toBeLessThanOrEqual(seeds < enoughSeeds ? 10 : 0)
+  expect(missingFrom(counts).length).toBeLessThanOrEqual(seeds < enoughSeeds ? 14 : 0)
 })
 
 test('each stage of the log holds by itself what it must', () => {
