@@ -27,6 +27,9 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
     answerKeys(pool, wire, answers),
   )
 
+  const bodiesOf = async <T>(query: pg.QueryConfig): Promise<T[]> =>
+    (await pool.query<{ body: T }>(query)).rows.map(({ body }) => body)
+
   return {
     /** Whose objects these are. */
     wire,
@@ -50,37 +53,34 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
 
     /** All of a kind that were made for a merchant's reference, newest first. */
     async allOfReference<T>(kind: string, reference: string): Promise<T[]> {
-      const { rows } = await pool.query<{ body: T }>({
+      return bodiesOf<T>({
         name: 'sandbox-find-referred',
         text: `select body from sandbox.wire_object
                where wire = $1 and kind = $2 and body ->> 'reference' = $3
                order by created_at desc, id desc limit 100`,
         values: [wire, kind, reference],
       })
-      return rows.map(({ body }) => body)
     },
 
     /** A customer's cards, newest first. */
     async cardsOf<T>(customer: string): Promise<T[]> {
-      const { rows } = await pool.query<{ body: T }>({
+      return bodiesOf<T>({
         name: 'sandbox-find-cards',
         text: `select body from sandbox.wire_object
                where wire = $1 and kind = 'payment_method' and body ->> 'customer' = $2
                order by created_at desc, id desc limit 100`,
         values: [wire, customer],
       })
-      return rows.map(({ body }) => body)
     },
 
     /** Those of a kind, newest first. */
     async newest<T>(kind: string, limit: number): Promise<T[]> {
-      const { rows } = await pool.query<{ body: T }>({
+      return bodiesOf<T>({
         name: 'sandbox-newest-objects',
         text: `select body from sandbox.wire_object where wire = $1 and kind = $2
                order by created_at desc, id desc limit $3`,
         values: [wire, kind, limit],
       })
-      return rows.map(({ body }) => body)
     },
 
     /**
@@ -93,14 +93,13 @@ export function openWireObjects(pool: pg.Pool, wire: string) {
       { from, before, part = {} }: { from: string; before: string; part?: object },
       limit: number,
     ): Promise<T[]> {
-      const { rows } = await pool.query<{ body: T }>({
+      return bodiesOf<T>({
         name: `sandbox-${order}-objects-between`,
         text: `select body from sandbox.wire_object
                where wire = $1 and kind = $2 and id >= $3 and id < $4 and body @> $5
                order by id ${order === 'newest' ? 'desc' : ''} limit $6`,
         values: [wire, kind, from, before, JSON.stringify(part), limit],
       })
-      return rows.map(({ body }) => body)
     },
 
     async remove(kind: string, id: string): Promise<boolean> {

@@ -24,10 +24,26 @@ import {
 
 export type StripeStore = ReturnType<typeof openStripeStore>
 
+const stores = new WeakMap<ProviderContext, StripeStore>()
+
 /** What the routes, the staff and the notifications share: intents over the book, and everything shown of them. */
-export function openStripeStore(context: ProviderContext) {
+export function stripeStoreOf(context: ProviderContext): StripeStore {
+  const store = stores.get(context) ?? openStripeStore(context)
+  stores.set(context, store)
+  return store
+}
+
+function openStripeStore(context: ProviderContext) {
   const { book, objects } = context
   const turns = new Map<string, Promise<unknown>>()
+  const fresh = new Map<string, Fresh>()
+
+  /** For the notification that follows at once: it tells what it is about as it was, and need not be read for that. */
+  const keepFresh = (one: Fresh): void => {
+    fresh.set(one.intent.reference, one)
+    const [oldest] = fresh.keys()
+    if (fresh.size > mostFresh) fresh.delete(oldest!)
+  }
 
   const paymentOf = async (intent: Intent): Promise<BookPayment | undefined> => {
     const last = intent.charges.at(-1)
@@ -122,7 +138,6 @@ export function openStripeStore(context: ProviderContext) {
 
     /** What the charge that this news is of made of its intent, where this process made it and has not told of it yet. */
     takeFresh({ type, reference }: News): Fresh | undefined {
-      const fresh = freshOf(context)
       const one = fresh.get(reference)
       if (type !== `payment.${one?.payment.status}`) return undefined
       fresh.delete(reference)
@@ -177,7 +192,7 @@ export function openStripeStore(context: ProviderContext) {
         )
         if (entered.outcome === 'duplicate') continue
         const payment = JSON.parse(entered.answer) as BookPayment
-        keepFresh(context, { intent: asked, payment })
+        keepFresh({ intent: asked, payment })
         if (card.afterwards !== 'disputed' || entered.status !== 200) return { intent: asked, payment }
         await context.notifyAfter(book.dispute(id, 'open', undefined, now))
         return { intent: asked, payment: (await paymentOf(asked)) ?? payment }
@@ -240,28 +255,9 @@ export function openStripeStore(context: ProviderContext) {
 }
 
 /** What a charge has just made of an intent. */
-export type Fresh = { readonly intent: Intent; readonly payment: BookPayment }
+type Fresh = { readonly intent: Intent; readonly payment: BookPayment }
 
-const freshByContext = new WeakMap<ProviderContext, Map<string, Fresh>>()
 const mostFresh = 1_000
-
-function freshOf(context: ProviderContext): Map<string, Fresh> {
-  const known = freshByContext.get(context)
-  if (known) return known
-  const fresh = new Map<string, Fresh>()
-  freshByContext.set(context, fresh)
-  return fresh
-}
-
-/** For the notification that follows at once: it tells what it is about as it was, and need not be read for that. */
-function keepFresh(context: ProviderContext, one: Fresh): void {
-  const fresh = freshOf(context)
-  fresh.set(one.intent.reference, one)
-  for (const oldest of fresh.keys()) {
-    if (fresh.size <= mostFresh) break
-    fresh.delete(oldest)
-  }
-}
 
 export function newSecretOf(id: string): string {
   return `${id}_secret_${randomBytes(18).toString('base64url').replace(/[-_]/g, 'x')}`

@@ -13,7 +13,7 @@ import { renderDispute } from './stripe-dispute.ts'
 import { authenticate } from './stripe-intents.ts'
 import { inLiveMode, renderEvent, seconds } from './stripe-objects.ts'
 import { stripeRoutes } from './stripe-routes.ts'
-import { openStripeStore, type StripeStore } from './stripe-store.ts'
+import { type StripeStore, stripeStoreOf } from './stripe-store.ts'
 
 const dayMs = 86_400_000
 const strict = { additionalProperties: false }
@@ -24,7 +24,7 @@ export const stripeWire: Wire = {
   name: 'stripe',
   keyWindowMs: dayMs,
   routes(http, context, keys) {
-    const store = openStripeStore(context)
+    const store = stripeStoreOf(context)
     http.register(async (scope) => stripeRoutes(scope as unknown as Http, context, store), { prefix: '/v1' })
     http.register(async (scope) => {
       const known = requireOneOf(keys)
@@ -37,7 +37,7 @@ export const stripeWire: Wire = {
     })
   },
   async notification(news, secret, context) {
-    return notificationOf(news, secret, openStripeStore(context))
+    return notificationOf(news, secret, stripeStoreOf(context))
   },
 }
 
