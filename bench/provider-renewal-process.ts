@@ -1,11 +1,10 @@
-import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
 import { startNotifier } from '../src/app.ts'
 import { seedPlans } from '../src/billing/plans/seed-plans.ts'
 import { movableClock } from '../src/platform/clock.ts'
 import { openPool } from '../src/platform/database/db.ts'
 import { openSandbox } from '../src/sandbox/sandbox.ts'
 import { wires } from '../src/sandbox/wires.ts'
+import { freePort } from '../test/free-port.ts'
 import { openService } from './open-service.ts'
 import { renewOnRequest } from './renew-on-request.ts'
 
@@ -52,12 +51,3 @@ if (name === 'sandbox') startNotifier(app, url)
 
 renewOnRequest(app)
 process.send!({ port, token })
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
-}

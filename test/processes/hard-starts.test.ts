@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { doctor } from '../../src/cli/doctor.ts'
 import { runCommand as runInProcess } from '../billing/run-command.ts'
+import { freePort } from '../free-port.ts'
 import { patience } from '../patience.ts'
 import { urlThrough } from '../postgres.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
@@ -200,14 +201,6 @@ default_pool_size = 5
   undo.push(() => child.kill('SIGKILL'))
   for (let tries = 0; tries < 100 && !(await reaches(port)); tries++) await sleep(50)
   return urlThrough(direct, { port })
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 async function reaches(port: number): Promise<boolean> {
