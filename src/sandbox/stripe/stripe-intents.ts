@@ -33,9 +33,14 @@ export async function createIntent(
       throw invalid(`\`${only}\` can only be used when \`confirm\` is true.`, { param: only })
   }
   const customer = textOf(form, 'customer') ?? null
-  if (customer !== null && !(await context.objects.get('customer', customer)))
-    throw missing('customer', customer, 'customer', 400)
-  const method = await methodOf(store, textOf(form, 'payment_method'), customer)
+  const named = textOf(form, 'payment_method')
+  // Asked for in one turn, they are read in one statement.
+  const [owner, given] = await Promise.all([
+    customer === null ? undefined : context.objects.get('customer', customer),
+    named === undefined ? undefined : store.method(named),
+  ])
+  if (customer !== null && !owner) throw missing('customer', customer, 'customer', 400)
+  const method = named === undefined ? undefined : usable(named, given, customer)
   if (isConfirmed && !method) {
     const code = 'payment_intent_unexpected_state'
     throw invalid('You cannot confirm this PaymentIntent because it is missing a payment method.', { code })
@@ -82,7 +87,7 @@ export async function confirmIntent(
   const status = statusOf(intent, await store.paymentOf(intent))
   if (status === 'succeeded' || status === 'canceled') throw unexpectedState(intent, status, 'confirm')
   const given = textOf(form, 'payment_method')
-  const method = given === undefined ? undefined : await methodOf(store, given, intent.customer)
+  const method = given === undefined ? undefined : usable(given, await store.method(given), intent.customer)
   const asked = method ? { ...intent, paymentMethod: method.id, card: method.card } : intent
   // One that failed is off the intent, and has to be named again.
   if (asked.card === null || (status === 'requires_payment_method' && !method))
@@ -219,13 +224,7 @@ function checkAmount(amount: number, currency: string, faults: Faults): void {
 }
 
 /** A card that can be charged: it exists, was not taken off its customer, and is not another customer's. */
-async function methodOf(
-  store: StripeStore,
-  id: string | undefined,
-  customer: string | null,
-): Promise<StoredMethod | undefined> {
-  if (id === undefined) return undefined
-  const method = await store.method(id)
+function usable(id: string, method: StoredMethod | undefined, customer: string | null): StoredMethod {
   if (!method) throw missing('PaymentMethod', id, 'payment_method', 400)
   if (method.isDetached) {
     throw invalid(
