@@ -227,7 +227,11 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
     { name: 'SELLER_ADDRESS', fallback: '(none)', meaning: 'Address on invoices.' },
     { name: 'SELLER_REGISTRATION', fallback: '(none)', meaning: 'Registration number on invoices.' },
     { name: 'SELLER_TAX_ID', fallback: '(none)', meaning: 'Tax number on invoices.' },
-    { name: 'SELLER_LOGO', fallback: '(none)', meaning: 'File of the picture on invoices.' },
+    {
+      name: 'SELLER_LOGO',
+      fallback: '(none)',
+      meaning: 'File of the picture on invoices: PNG or JPEG, at most 512 KiB.',
+    },
     { name: 'INVOICE_LANGUAGE', fallback: 'en', meaning: 'Language of invoices of accounts that name none.' },
   ],
   Batch: [
@@ -308,7 +312,7 @@ export function namesRead(): string[] {
 export function formOf(name: string): string {
   const known = problemsOf({})
   // No setting takes this, unless it takes everything.
-  const problem = problemsOf({ [name]: '\u0001,'.repeat(300) }).find(
+  const problem = problemsOf({ [name]: '\u0001,'.repeat(301) }).find(
     (one) => one.startsWith(`${name} must be `) && !known.includes(one),
   )
   return problem ? problem.slice(`${name} must be `.length).replace(/\.$/, '') : ''

@@ -6,6 +6,7 @@ import { activateModel, retireModel } from '../../src/batch/models/change-model.
 import { checkModel as inspectModel } from '../../src/batch/models/check-model.ts'
 import { checkModelCommand } from '../../src/cli/check-model.ts'
 import { model } from '../../src/cli/model.ts'
+import { raiseAlarm } from '../../src/platform/alarm.ts'
 import { runCommand } from '../billing/run-command.ts'
 import { runCommand as runProcess } from '../processes/service-process.ts'
 import { openWorld, type World } from '../world.ts'
@@ -223,7 +224,11 @@ describe('with an active model', () => {
 
   describe('an operator', () => {
     test('retires it, and may activate it again', async () => {
+      const alarm = { kind: 'model_not_comparable', subject: modelId, note: 'Look at it.' }
+      await raiseAlarm(world.app.batch.db, alarm, world.app.clock())
       expect((await command('model', 'retire', modelId)).code).toBe(0)
+      // Nobody is compared with what is out of use.
+      expect(await world.query('select kind from platform.alarm')).toEqual([])
       expect((await checkModel()).code).toBe(3)
       expect((await command('model', 'retire', modelId)).code).toBe(1)
       expect((await command('model', 'activate', modelId)).code).toBe(0)

@@ -14,6 +14,8 @@ import { findMethod, insertMethod } from '../../src/billing/payments/payment-met
 import { adoptPayments, ChargingNotStopped } from '../../src/billing/reconciliation/adopt-payments.ts'
 import { applyHistory } from '../../src/billing/reconciliation/apply-history.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
+import { newToken, tokenIdOf } from '../../src/platform/access/token.ts'
+import { rotateToken } from '../../src/platform/access/token-rows.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { appendChain, ChainBroken, readChain } from '../../src/platform/chained-file.ts'
 import { copyDatabase, dropDatabase } from '../world.ts'
@@ -45,7 +47,7 @@ async function dump() {
 /** The database is lost; what is there is the backup, and the time is what it is. */
 async function restore(at = world.app.clock()): Promise<HistoryLine[]> {
   const lines: HistoryLine[] = []
-  for await (const line of listHistory(world.app.db, () => false)) lines.push(line)
+  for await (const line of listHistory(world.app.db, world.app.clock(), () => false)) lines.push(line)
   const { script } = world
   await world.close()
   world = await openBillingWorld({ on: { url: backup!, script }, now: at })
@@ -387,7 +389,7 @@ describe('after a restore', () => {
       customer: contact,
     }
     await world.post('/subscribe', { account_id: 'gone', ...given })
-    const token = await world.makeToken()
+    const [token, rotated] = [await world.makeToken(), await world.makeToken()]
     await dump()
     await world.post('/cancel', { subscription_id: await idOf('gone'), reason: 'my reasons' })
     await world.post('/trial', { account_id: 'tried', plan_id: 'starter-monthly' })
@@ -397,20 +399,28 @@ describe('after a restore', () => {
       world.app.clock(),
       token,
     ])
+    const at = {
+      now: world.app.clock(),
+      until: world.app.clock(),
+      expiresAt: null,
+      actor: 'operator',
+    } as const
+    await rotateToken(world.app.pool, tokenIdOf(rotated), newToken('test'), at)
     const lines = await restore()
     expect((await world.get('/accounts/gone')).text).toContain('kim@example.com')
     expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({
       cancellations: 1,
       erasures: 1,
       trials: 1,
-      tokens: 1,
+      tokens: 2,
     })
     expect((await world.get('/accounts/gone')).text).not.toContain('kim@example.com')
     expect(await world.rows('select from billing.payment_method where sealed is not null')).toEqual([])
     expect(await world.post('/trial', { account_id: 'tried', plan_id: 'starter-monthly' })).toMatchObject({
       status: 409,
     })
-    expect((await world.get('/plans', { token })).status).toBe(401)
+    for (const ended of [token, rotated])
+      expect((await world.get('/plans', { token: ended })).status).toBe(401)
     await goOn()
     expect(taken('gone')).toBe(1)
   })
@@ -669,7 +679,7 @@ describe('a file of history', () => {
       return appendChain(
         path,
         before,
-        listHistory(world.app.db, (key) => known.has(key)),
+        listHistory(world.app.db, world.app.clock(), (key) => known.has(key)),
         { at: 'now' },
       )
     }

@@ -1,11 +1,11 @@
-import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
+import { raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
 import { release } from '../../platform/release.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { featureNames } from '../dataset/features.ts'
 import { readHistory } from '../dataset/history-rows.ts'
 import { lastCompleteDay } from '../dataset/last-complete-day.ts'
-import { activate } from '../models/change-model.ts'
+import { activate, notComparable } from '../models/change-model.ts'
 import type { RegisteredModel } from '../models/manifest.ts'
 import { CorruptModel, decodeModel, sha256Of } from '../models/model-codec.ts'
 import { openModelFiles, writeCached } from '../models/model-files.ts'
@@ -61,8 +61,6 @@ export async function trainClassifier(app: BatchApp, { runId }: { runId: string 
     const id = newId('mdl_', app.clock())
     return async (tx) => {
       const status = await register(tx, id, runId, made, app.clock())
-      // The one that could not be compared with is out of use.
-      if (active && status === 'active') await clearAlarm(tx, notComparable, active.id)
       registered = { id, artifact: made.artifact }
       return {
         modelId: id,
@@ -85,8 +83,6 @@ async function isUnchanged(
   if (data.snapshot_sha256 !== sha256 || environment['release'] !== release) return false
   return (await hashStoredArtifact(app.db, id)) === artifact.sha256
 }
-
-const notComparable = 'model_not_comparable'
 
 async function raiseNotComparable(
   app: BatchApp,

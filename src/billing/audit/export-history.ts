@@ -2,9 +2,9 @@ import type { BillingDb } from '../app.ts'
 import {
   type ForgettableEvent,
   type HistoryTerms,
+  listEndedTokens,
   listForgettableEvents,
   listGrantedTrials,
-  listRevokedTokens,
 } from './history-rows.ts'
 
 /** A fact that a restored database would forget and that matters. Ids, codes and instants; never a person. */
@@ -39,12 +39,13 @@ const page = 2_000
 /** All that is to be remembered elsewhere, oldest first, but for what is known there already. */
 export async function* listHistory(
   db: BillingDb,
+  now: Date,
   isKnown: (key: string) => boolean,
 ): AsyncGenerator<HistoryLine> {
-  for await (const line of listFacts(db)) if (!isKnown(line.key)) yield line
+  for await (const line of listFacts(db, now)) if (!isKnown(line.key)) yield line
 }
 
-async function* listFacts(db: BillingDb): AsyncGenerator<HistoryLine> {
+async function* listFacts(db: BillingDb, now: Date): AsyncGenerator<HistoryLine> {
   for (let after = ''; ; ) {
     const rows = await listForgettableEvents(db, after, page)
     for (const row of rows) yield lineOf(row)
@@ -66,8 +67,8 @@ async function* listFacts(db: BillingDb): AsyncGenerator<HistoryLine> {
     if (rows.length < page) break
     after = rows.at(-1)!.account_id
   }
-  for (const { id, revoked_at } of await listRevokedTokens(db))
-    yield { kind: 'token.revoked', key: `token:${id}`, at: revoked_at.toISOString(), token: id }
+  for (const { id, ended_at } of await listEndedTokens(db, now))
+    yield { kind: 'token.revoked', key: `token:${id}`, at: ended_at.toISOString(), token: id }
 }
 
 function lineOf(row: ForgettableEvent): HistoryLine {

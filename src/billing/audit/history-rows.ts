@@ -65,11 +65,12 @@ export async function listGrantedTrials(
   return rows
 }
 
-export async function listRevokedTokens(db: BillingDb): Promise<{ id: string; revoked_at: Date }[]> {
-  const { rows } = await sql<{ id: string; revoked_at: Date }>`
-    select id, revoked_at from platform.token where revoked_at is not null order by revoked_at, id`.execute(
-    db,
-  )
+/** Tokens that were revoked, or ended because another took their place: a copy may hold a later end, or none. */
+export async function listEndedTokens(db: BillingDb, now: Date): Promise<{ id: string; ended_at: Date }[]> {
+  const { rows } = await sql<{ id: string; ended_at: Date }>`
+    select id, coalesce(revoked_at, expires_at) as ended_at from platform.token
+    where revoked_at is not null or (replaced_by is not null and expires_at <= ${now})
+    order by ended_at, id`.execute(db)
   return rows
 }
 

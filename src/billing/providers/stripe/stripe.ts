@@ -351,7 +351,7 @@ async function check(
         subject: 'credentials',
         ok: false,
         message: isRefused
-          ? 'Stripe refuses this key; correct STRIPE_SECRET_KEY, or give it the right to write payments, refunds and customers.'
+          ? 'Stripe refuses this key; correct STRIPE_SECRET_KEY, or give it the right to write payments, payment methods, refunds and customers.'
           : 'Stripe gives no clear answer; check STRIPE_BASE_URL and the way to it.',
       },
       { subject: 'listing', ok: false, message: 'The book cannot be read.' },
