@@ -51,6 +51,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261119T0100-batch-known-parts-of-volumes.sql':
     'e83945d69868a8c38e67eaac71602143e59094b649aa06cc678ecbe46c0a5fa9',
   '20261119T0110-sandbox-own-keys.sql': 'e1e3425f29935550d748bfd8391c2815aa9fc64c9a5f4ed44fc73755e4db826c',
+  '20261119T0120-billing-offered-terms.sql':
+    '9a730135cf28d106355765f0ad2374d7ac7bfccbee102bb2e6d1bc3dd6350aa5',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -53,6 +53,10 @@ export async function findChargingStop(db: BillingDb, provider?: string): Promis
  */
 export const calendarStopped = sql<boolean>`exists (select from billing.charging_stop where holds_due)`
 
+/** Whether a restored database was told what it had forgotten since its calendar stands still: an earlier restore explains nothing. */
+export const restoredInThisStop = sql<boolean>`exists (
+  select from billing.history_applied h, billing.charging_stop s where s.holds_due and h.applied_at >= s.stopped_at)`
+
 export async function isCalendarStopped(db: BillingDb): Promise<boolean> {
   const found = await sql<{ stopped: boolean }>`select ${calendarStopped} as stopped`.execute(db)
   return found.rows[0]!.stopped

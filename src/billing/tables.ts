@@ -4,6 +4,16 @@ import type { IdempotencyTables } from '../platform/idempotency.ts'
 import type { Currency } from './money.ts'
 import type { Language, Seller } from './seller.ts'
 
+/** What somebody agreed to, in the words of events and of the exported history. */
+export type PlanTerms = {
+  readonly plan_id: string
+  readonly description: string
+  readonly amount: number
+  readonly currency: string
+  readonly interval: string
+  readonly interval_count: number
+}
+
 type SharedTables = AuditTables & IdempotencyTables
 
 /** Billing's own tables, as rows. They become domain values in the `-rows.ts` files and nowhere else. */
@@ -69,6 +79,7 @@ export type BillingTables = SharedTables & {
     last4: string | null
     expires: string | null
     plan_id: string | null
+    plan_terms: PlanTerms | null
     failure: string | null
     next_lookup_at: Date | null
     created_at: Date

@@ -14,6 +14,7 @@ import { findMethod, insertMethod } from '../../src/billing/payments/payment-met
 import { adoptPayments, ChargingNotStopped } from '../../src/billing/reconciliation/adopt-payments.ts'
 import { applyHistory } from '../../src/billing/reconciliation/apply-history.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
+import { rollUpDays } from '../../src/billing/summary/roll-up-days.ts'
 import { newToken, tokenIdOf } from '../../src/platform/access/token.ts'
 import { rotateToken } from '../../src/platform/access/token-rows.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
@@ -155,6 +156,44 @@ describe('after a restore', () => {
     await world.runDue()
     expect(taken('acct_1')).toBe(2)
     expect(world.script.balance('KRW')).toBe(9_900n)
+  })
+
+  test('what is adopted counts on the day on which it was paid, though that day was added up before', async () => {
+    await world.subscribe('acct')
+    await world.advanceTo('2026-04-04T10:00:00+09:00')
+    await dump()
+    await world.advanceTo('2026-04-07T10:00:00+09:00')
+    await restore()
+    const days = async () =>
+      (await world.get('/summary?from=2026-04-01T00:00:00%2B09:00&to=2026-04-08T00:00:00%2B09:00')).data.days
+    for (let n = 0; n < 2; n++) await rollUpDays(world.app)
+    expect(await days()).toEqual([])
+    expect((await adopt()).adopted).toBe(1)
+    const paid = [{ day: '2026-04-05', currency: 'KRW', paid: 9_900, refunded: 0 }]
+    expect(await days()).toEqual(paid)
+    await rollUpDays(world.app)
+    expect(await days()).toEqual(paid)
+    await goOn()
+  })
+
+  test('a cancellation of today is not taken for one that a restore of long ago had forgotten', async () => {
+    for (const account of ['left', 'stays']) await world.subscribe(account)
+    await dump()
+    await world.post('/cancel', { subscription_id: await idOf('left') })
+    const lines = await restore()
+    await applyHistory(world.app, lines, 'operator')
+    await goOn()
+    // A renewal is on its way when charging is stopped, and its customer leaves.
+    await world.advanceTo('2026-04-05T08:58:00+09:00')
+    world.script.nextCharges({ kind: 'not_sent' })
+    await world.advanceTo('2026-04-05T09:00:00+09:00')
+    expect(await world.invoices('stays')).toMatchObject([{ status: 'open' }, { status: 'paid' }])
+    await stopCharging(world.app.db, 'operator', world.app.clock(), { stopsCalendar: true })
+    await world.post('/cancel', { subscription_id: await idOf('stays') })
+    await world.advanceTo('2026-05-06T09:00:00+09:00')
+    await goOn()
+    expect(await statusOf('stays')).toBe('canceled')
+    expect(await world.invoices('stays')).toMatchObject([{ status: 'paid' }, { status: 'paid' }])
   })
 
   test('a refund that is turned down before charging resumes waits until that proves something', async () => {
@@ -360,6 +399,7 @@ describe('after a restore', () => {
           purpose: 'trial',
           given: { billingKey: `bk_test_${methodId}` },
           planId,
+          planTerms: null,
           leaseMs: 0,
           now: world.app.clock(),
         }),

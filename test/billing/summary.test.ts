@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readDayTotals } from '../../src/billing/summary/day-total-rows.ts'
+import { readDayTotals } from '../../src/billing/ledger/day-total-rows.ts'
 import { rollUpDays } from '../../src/billing/summary/roll-up-days.ts'
 import { daysOf, monthlyRevenue, openSummaries } from '../../src/billing/summary/summarise.ts'
 import { openWorld, type World } from '../world.ts'

@@ -1,4 +1,6 @@
 import { afterEach, expect, test } from 'vitest'
+import { resumePaymentMethods } from '../../src/billing/collection/try-payment-method.ts'
+import { subscribe } from '../../src/billing/lifecycle/subscribe.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -99,6 +101,31 @@ test('a trial takes a card only of a provider that takes its currency', async ()
   expect((await offer()).status).toBe(200)
   await world.advanceTo('2026-03-19T09:00:00+09:00')
   expect(await world.subscription(subscription_id)).toMatchObject({ status: 'active' })
+})
+
+test('a trial goes on with another plan at the price that was agreed on, however long its card waits', async () => {
+  world = await openBillingWorld()
+  const { subscription_id } = (await trial('acct_1')).data
+  const request = {
+    accountId: 'acct_1',
+    planId: 'pro-monthly',
+    method: { billingKey: 'bk_test_ok' },
+    bound: false,
+    timeZone: undefined,
+    contact: undefined,
+    actor: 'test',
+  } as const
+  // As a request leaves it that died while the provider described its card.
+  const { id } = await world.app.db.transaction().execute(subscribe(world.app, request).begin)
+  expect(await resumePaymentMethods(world.app)).toBe(0)
+  const dearer = { name: 'Pro', amount: 58_000, currency: 'USD', interval: 'year' }
+  expect((await world.ask('PUT', '/plans/pro-monthly', dearer)).status).toBe(200)
+  await world.rows(`update billing.payment_method set next_lookup_at = now() where id = $1`, [id])
+  expect(await resumePaymentMethods(world.app)).toBe(1)
+  const agreed = { plan_id: 'pro-monthly', amount: 29_000, currency: 'KRW', interval: 'month' }
+  expect(await world.subscription(subscription_id)).toMatchObject(agreed)
+  await world.advanceTo('2026-03-19T09:00:00+09:00')
+  expect(await world.invoices('acct_1')).toMatchObject([{ status: 'paid', amount_paid: 29_000 }])
 })
 
 test('a trial keeps its currency, and with it the card, though the plan is sold in another by now', async () => {

@@ -38,6 +38,13 @@ async function takeForNothing(...plays: RefundPlay[]) {
 
 const reconcile = () => reconcilePayments(world.app, new Date('2026-01-01'), new Date('2027-01-01'))
 
+test("what never counted as paid does not count as refunded either, in the account's summary as in the whole", async () => {
+  await takeForNothing()
+  expect(await world.rows('select status from billing.refund')).toEqual([{ status: 'succeeded' }])
+  for (const query of ['', '?account_id=acct'])
+    expect((await world.get(`/summary${query}`)).data.days).toEqual([])
+})
+
 /** Everywhere where somebody may look. */
 async function shown() {
   const { counts, oldestSeconds } = await measureUnmatched(world.app.db, world.app.clock())

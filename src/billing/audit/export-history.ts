@@ -1,7 +1,7 @@
 import type { BillingDb } from '../app.ts'
+import type { PlanTerms } from '../tables.ts'
 import {
   type ForgettableEvent,
-  type HistoryTerms,
   listEndedTokens,
   listForgettableEvents,
   listGrantedTrials,
@@ -30,7 +30,7 @@ export type HistoryLine = {
   /** Our id of the payment method that took the place of another; files of earlier releases lack it. */
   readonly method?: string
   /** Those that a trial's first payment method came with, where its plan was replaced. */
-  readonly terms?: HistoryTerms
+  readonly terms?: PlanTerms
   readonly token?: string
 }
 

@@ -1,14 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
-
-export type HistoryTerms = {
-  readonly plan_id: string
-  readonly description: string
-  readonly amount: number
-  readonly currency: string
-  readonly interval: string
-  readonly interval_count: number
-}
+import type { PlanTerms } from '../tables.ts'
 
 const kinds = [
   'subscription.created',
@@ -30,7 +22,7 @@ export type ForgettableEvent = {
   reason: string | null
   canceled_at: Date | null
   method: string | null
-  terms: HistoryTerms | null
+  terms: PlanTerms | null
 }
 
 /** By id, behind one. */

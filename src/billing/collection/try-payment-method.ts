@@ -19,12 +19,18 @@ import {
   setMethodLookup,
 } from '../payments/payment-method-rows.ts'
 import { findOpenPayment, sendingLeaseMs } from '../payments/payment-rows.ts'
-import { findPlan, type Plan } from '../plans/plan-rows.ts'
+import { findPlan, termsOfPlan } from '../plans/plan-rows.ts'
 import type { Card } from '../providers/port.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import { getSubscription, lockSubscription, setPaymentMethod } from '../subscriptions/subscription-rows.ts'
+import {
+  getSubscription,
+  lockSubscription,
+  setPaymentMethod,
+  setTerms,
+} from '../subscriptions/subscription-rows.ts'
 import { keepBusy } from '../sweeps/keep-busy.ts'
 import { workIsolated } from '../sweeps/sweep-failures.ts'
+import type { PlanTerms } from '../tables.ts'
 import { openAttempt, wakeUnsent, withdrawUnsent } from './attempt-rows.ts'
 import { chargeRefusal } from './charge-refusal.ts'
 import { paymentEvent } from './payment-event.ts'
@@ -196,17 +202,31 @@ async function freeOldestFailed(
   return owed.invoiceId
 }
 
-/** The trial's end stays, and with it the anchor; the plan may be another one, on its terms of now. */
+/** The trial's end stays, and with it the anchor; the plan may be another one, on the terms that were agreed on. */
 async function convertTrial(
   tx: BillingTx,
   subscription: Subscription,
-  { methodId, planId }: StoredMethod,
+  method: StoredMethod,
   now: Date,
 ): Promise<void> {
-  const plan = planId !== null && planId !== subscription.planId ? await findPlan(tx, planId) : undefined
-  await setPaymentMethod(tx, subscription.subscriptionId, methodId, plan)
+  const { methodId } = method
+  const terms = await findOtherTerms(tx, subscription, method)
+  await setPaymentMethod(tx, subscription.subscriptionId, methodId)
+  if (terms) await setTerms(tx, subscription.subscriptionId, terms)
   await keepMethod(tx, methodId)
-  await noteChange(tx, subscription, methodId, now, plan)
+  await noteChange(tx, subscription, methodId, now, terms)
+}
+
+async function findOtherTerms(
+  tx: BillingTx,
+  subscription: Subscription,
+  { planId, planTerms }: StoredMethod,
+): Promise<PlanTerms | undefined> {
+  if (planId === null || planId === subscription.planId) return undefined
+  if (planTerms) return planTerms
+  // Offered before its terms were kept with it.
+  const plan = await findPlan(tx, planId)
+  return plan && termsOfPlan(plan)
 }
 
 async function replaceMethod(
@@ -232,16 +252,8 @@ async function noteChange(
   { accountId, subscriptionId }: Subscription,
   methodId: string,
   now: Date,
-  plan?: Plan,
+  terms?: PlanTerms,
 ): Promise<void> {
-  const terms = plan && {
-    plan_id: plan.planId,
-    description: plan.name,
-    amount: Number(plan.price.minor),
-    currency: plan.price.currency,
-    interval: plan.interval,
-    interval_count: plan.intervalCount,
-  }
   const data = { payment_method_id: methodId, ...terms }
   await insertEvents(tx, now, [{ type: 'payment_method.changed', accountId, subscriptionId, data }])
   await clearLostInRestore(tx, subscriptionId)

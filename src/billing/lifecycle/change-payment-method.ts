@@ -62,6 +62,7 @@ async function recordOffer(
     subscriptionId,
     purpose: 'replacement',
     planId: null,
+    planTerms: null,
     leaseMs: sendingLeaseMs(terms),
     now,
   })

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingTx } from '../app.ts'
-import { calendarStopped } from '../charging-stop-rows.ts'
+import { calendarStopped, restoredInThisStop } from '../charging-stop-rows.ts'
 import type { MethodInUse } from '../payments/payment.ts'
 import type { Opening } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
@@ -73,7 +73,7 @@ export async function lockCanceled(tx: BillingTx, now: Date, which: Which): Prom
 
 /**
  * Open invoices of these subscriptions that failed and that nobody is charging now; in a restored database whose charging is
- * still stopped, all that are open.
+ * still stopped since, all that are open.
  */
 export async function listUnpaidInvoices(
   tx: BillingTx,
@@ -87,8 +87,7 @@ export async function listUnpaidInvoices(
     where i.subscription_id = any (${[...subscriptionIds]}) and i.status = 'open' and i.hold is null
       and (i.first_failed_at is not null and not exists (
           select from billing.payment p where p.invoice_id = i.id and p.status in ('sending', 'unknown'))
-        or ${calendarStopped}
-          and exists (select from billing.history_applied))
+        or ${calendarStopped} and ${restoredInThisStop})
     order by i.id`.execute(tx)
   return found.rows
 }

@@ -28,7 +28,7 @@ import {
   sealMethod,
 } from '../payments/payment-method-rows.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
-import { findPlan, type Plan } from '../plans/plan-rows.ts'
+import { findPlan, type Plan, termsOfPlan } from '../plans/plan-rows.ts'
 import { refuse } from '../refusals.ts'
 import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
@@ -98,6 +98,7 @@ async function beginSubscription(
     subscriptionId,
     purpose: started ? 'first' : 'trial',
     planId: plan.planId,
+    planTerms: trial && trial.planId !== plan.planId ? termsOfPlan(plan) : null,
     // A first payment method lives and dies with its attempt, which has a lease of its own.
     leaseMs: started ? null : sendingLeaseMs(terms),
     now,

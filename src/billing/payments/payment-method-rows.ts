@@ -4,6 +4,7 @@ import { anyLength } from '../../platform/database/any-length.ts'
 import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Card } from '../providers/port.ts'
+import type { PlanTerms } from '../tables.ts'
 import type { MethodInUse, MethodOffer } from './payment.ts'
 import { realTimeIn } from './payment-rows.ts'
 
@@ -24,6 +25,7 @@ export type StoredMethod = {
   readonly described: boolean
   readonly offer: MethodOffer | null
   readonly planId: string | null
+  readonly planTerms: PlanTerms | null
   readonly failure: string | null
 }
 
@@ -37,6 +39,8 @@ export type NewMethod = {
   readonly subscriptionId: string
   readonly purpose: MethodPurpose
   readonly planId: string | null
+  /** Those of another plan, which a trial goes on with: as they were agreed on, whatever becomes of that plan. */
+  readonly planTerms: PlanTerms | null
   /** How long its request may work on it before the sweep does. */
   readonly leaseMs: number | null
   readonly now: Date
@@ -73,9 +77,9 @@ export function methodStatement(
 ): RawBuilder<unknown> {
   return sql`
     insert into billing.payment_method
-      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, bound, key_hash, plan_id, next_lookup_at, created_at)
+      (id, account_id, subscription_id, provider, purpose, state, sealed, exchanged, bound, key_hash, plan_id, plan_terms, next_lookup_at, created_at)
     values (${method.methodId}, ${method.accountId}, ${method.subscriptionId}, ${method.provider}, ${method.purpose}, 'pending',
-      ${sealed}, ${exchanged}, ${method.bound}, ${keyHash}, ${method.planId},
+      ${sealed}, ${exchanged}, ${method.bound}, ${keyHash}, ${method.planId}, ${method.planTerms && JSON.stringify(method.planTerms)},
       ${method.leaseMs === null ? null : realTimeIn(method.leaseMs)}, ${method.now})`
 }
 
@@ -102,6 +106,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
       'bound',
       'last4',
       'plan_id',
+      'plan_terms',
       'failure',
     ])
     .where('id', '=', methodId)
@@ -122,6 +127,7 @@ export async function findMethod(db: BillingDb, methodId: string): Promise<Store
           ? { accountId: row.account_id, bound: row.bound }
           : null,
       planId: row.plan_id,
+      planTerms: row.plan_terms,
       failure: row.failure,
     }
   )

@@ -1,6 +1,7 @@
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Money } from '../money.ts'
+import type { PlanTerms } from '../tables.ts'
 
 /** What is on offer. A running subscription keeps the terms it started with. */
 export type Plan = {
@@ -11,6 +12,17 @@ export type Plan = {
   readonly intervalCount: number
   readonly trialDays: number
   readonly active: boolean
+}
+
+export function termsOfPlan(plan: Plan): PlanTerms {
+  return {
+    plan_id: plan.planId,
+    description: plan.name,
+    amount: Number(plan.price.minor),
+    currency: plan.price.currency,
+    interval: plan.interval,
+    interval_count: plan.intervalCount,
+  }
 }
 
 const columns = [

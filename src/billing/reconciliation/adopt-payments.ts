@@ -7,6 +7,7 @@ import { readLockedPayments } from '../collection/locked-payment-rows.ts'
 import { settleDecided } from '../collection/settle-decided.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { insertEvents } from '../events/event-rows.ts'
+import { reopenDays } from '../ledger/day-total-rows.ts'
 import { raiseLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import { type MethodInUse, outcomeOfPayment, type PaymentOutcome } from '../payments/payment.ts'
 import { sendingLeaseMs } from '../payments/payment-rows.ts'
@@ -242,6 +243,7 @@ async function adopt(
     } else if (outcome.kind === 'paid') {
       if (cameLater) await failInPassing(tx, at, paymentId, { code: 'never_arrived' })
       await settleDecided(tx, at, [{ paymentId, outcome }], app.terms.dunningDays)
+      await reopenDays(tx, at)
     }
     return { kind: 'settled' }
   })

@@ -1,6 +1,5 @@
 import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
-import type { HistoryTerms } from '../audit/history-rows.ts'
 
 /** Which of these lines of a history the database knows: their events happened in it, or they were applied to it. */
 export async function listKnownLines(db: BillingDb, keys: readonly string[]): Promise<ReadonlySet<string>> {
@@ -25,19 +24,6 @@ export async function revokeTokenAgain(tx: BillingTx, tokenId: string, at: Date)
     update platform.token set revoked_at = ${at} where id = ${tokenId} and revoked_at is null
     returning id`.execute(tx)
   return revoked.rows.length > 0
-}
-
-/** The terms that a subscription was changed to. */
-export async function replaceTerms(
-  tx: BillingTx,
-  subscriptionId: string,
-  terms: HistoryTerms,
-): Promise<void> {
-  await sql`
-    update billing.subscription
-    set plan_id = ${terms.plan_id}, description = ${terms.description}, amount = ${terms.amount},
-      currency = ${terms.currency}, interval_unit = ${terms.interval}, interval_count = ${terms.interval_count}
-    where id = ${subscriptionId}`.execute(tx)
 }
 
 /** Payment methods offered for a trial together with another plan than this one, which nobody has used yet. */

@@ -8,14 +8,13 @@ import { eraseTraces } from '../lifecycle/erase-account.ts'
 import { raiseLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import { dropMethod } from '../payments/payment-method-rows.ts'
 import { noteCancellation, takeBackCancellation } from '../subscriptions/cancellation-rows.ts'
-import { lockSubscription, lockSubscriptions } from '../subscriptions/subscription-rows.ts'
+import { lockSubscription, lockSubscriptions, setTerms } from '../subscriptions/subscription-rows.ts'
 import { insertTrialGrant } from '../subscriptions/trial-grant-rows.ts'
 import {
   insertApplied,
   listKnownLines,
   listOffersOfOtherPlans,
   markMethodLost,
-  replaceTerms,
   revokeTokenAgain,
 } from './applied-history-rows.ts'
 
@@ -149,7 +148,7 @@ async function applyToSubscription(
   if (card) await loseMethod(tx, now, subscriptionId, subscription.methodId)
   const terms = lines.findLast((line) => line.terms)?.terms
   // A trial that has not been billed yet; whoever pays, pays by the terms they agreed on.
-  if (terms && subscription.lastK < 0) await replaceTerms(tx, subscriptionId, terms)
+  if (terms && subscription.lastK < 0) await setTerms(tx, subscriptionId, terms)
   if (change) await dropOffers(tx, subscriptionId, terms?.plan_id ?? subscription.planId, now)
 
   const last = lines.findLast(

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
+import { restoredInThisStop } from '../charging-stop-rows.ts'
 import { type Subscription, statusAfterResume } from './subscription.ts'
 
 /** Notes that somebody canceled, and why. What ends later is `canceling` until then. */
@@ -57,7 +58,7 @@ export async function shortenCancellations(db: BillingDb, leadSeconds: number): 
     update billing.subscription
     set cancel_at = next_billing_at - make_interval(secs => ${leadSeconds})
     where status = 'canceling' and cancel_at > next_billing_at
-      and exists (select from billing.history_applied)`.execute(db)
+      and ${restoredInThisStop}`.execute(db)
 }
 
 /** Forgets what the person wrote when they canceled. */

@@ -4,7 +4,7 @@ import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { PaymentState } from '../payments/payment-rows.ts'
 import type { Plan } from '../plans/plan-rows.ts'
-import type { BillingTables } from '../tables.ts'
+import type { BillingTables, PlanTerms } from '../tables.ts'
 import type { Subscription, SubscriptionStatus } from './subscription.ts'
 
 /** Adds a subscription unless the account has a live one; then undefined, and nothing is written. */
@@ -149,13 +149,21 @@ export async function setPaymentMethod(
   tx: BillingTx,
   subscriptionId: string,
   methodId: string,
-  plan?: Plan,
 ): Promise<void> {
   await tx
     .updateTable('billing.subscription')
-    .set({ payment_method_id: methodId, ...(plan && termsOf(plan)) })
+    .set({ payment_method_id: methodId })
     .where('id', '=', subscriptionId)
     .execute()
+}
+
+/** The terms that a subscription is changed to. */
+export async function setTerms(tx: BillingTx, subscriptionId: string, terms: PlanTerms): Promise<void> {
+  await sql`
+    update billing.subscription
+    set plan_id = ${terms.plan_id}, description = ${terms.description}, amount = ${terms.amount},
+      currency = ${terms.currency}, interval_unit = ${terms.interval}, interval_count = ${terms.interval_count}
+    where id = ${subscriptionId}`.execute(tx)
 }
 
 /** Newest first. */

@@ -1,6 +1,6 @@
 import { addDays, dayOf } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
-import { findFirstDay, findRolledUntil, insertDayTotals, lockDayTotals } from './day-total-rows.ts'
+import { findFirstDay, findRolledUntil, insertDayTotals, lockDayTotals } from '../ledger/day-total-rows.ts'
 
 const mostDays = 31
 // A transaction that read the clock before midnight has ended by then.

@@ -1,7 +1,7 @@
 import { openSlowAnswers, type Patience } from '../../platform/slow-answers.ts'
 import { addDays, type Day, dayOf, daysBetween } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
-import { type DayTotal, readAccountDayTotals, readDayTotals } from './day-total-rows.ts'
+import { type DayTotal, readDayTotals } from '../ledger/day-total-rows.ts'
 import {
   countFailing,
   countSubscriptions,
@@ -9,6 +9,7 @@ import {
   countUpcoming,
   type FailingCount,
   type OpenQuestions,
+  readAccountDayTotals,
   type TermsCount,
   type UpcomingDay,
 } from './summary-rows.ts'

@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import type { Day } from '../../platform/time.ts'
 import type { BillingDb } from '../app.ts'
+import type { DayTotal } from '../ledger/day-total-rows.ts'
 import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
 
 export type TermsCount = {
@@ -97,4 +98,27 @@ export async function countUnknownOf(db: BillingDb, accountId: string, now: Date
       where i.account_id = ${accountId} and r.status = 'pending' and r.step = 'unknown'
     ) open`.execute(db)
   return found.rows[0]!
+}
+
+/** What each day took from one account and gave back to it, from its invoices. */
+export async function readAccountDayTotals(
+  db: BillingDb,
+  accountId: string,
+  zone: string,
+  from: Day,
+  until: Day,
+): Promise<DayTotal[]> {
+  const found = await sql<DayTotal>`
+    with own as (select id, currency, amount_paid, paid_at from billing.invoice where account_id = ${accountId}),
+    moved as (
+      select (paid_at at time zone ${zone})::date as day, currency, amount_paid as paid, 0::bigint as refunded
+      from own where paid_at is not null
+      union all
+      select (r.settled_at at time zone ${zone})::date, r.currency, 0, r.amount
+      from own join billing.refund r on r.invoice_id = own.id join billing.payment p on p.id = r.payment_id
+      where r.status = 'succeeded' and not p.unmatched -- that money never counted as paid
+    )
+    select day::text, currency, sum(paid)::bigint as paid, sum(refunded)::bigint as refunded from moved
+    where day >= ${from}::date and day < ${until}::date group by day, currency order by 1, 2`.execute(db)
+  return found.rows
 }

@@ -19,6 +19,17 @@ export async function insertDayTotals(tx: BillingTx, zone: string, from: Day, un
     on conflict (zone) do update set until = excluded.until`.execute(tx)
 }
 
+/** What is booked as of an earlier day belongs to that day's total: it is added up anew, with those after it. */
+export async function reopenDays(tx: BillingTx, at: Date): Promise<void> {
+  await lockDayTotals(tx)
+  await sql`
+    with reopened as (
+      update billing.day_total_until set until = (${at}::timestamptz at time zone zone)::date
+      where until > (${at}::timestamptz at time zone zone)::date
+      returning zone, until)
+    delete from billing.day_total d using reopened r where d.zone = r.zone and d.day >= r.until`.execute(tx)
+}
+
 /** What each day took and gave back: finished days as they were added up, the rest from the ledger itself. */
 export async function readDayTotals(db: BillingDb, zone: string, from: Day, until: Day): Promise<DayTotal[]> {
   const rolled = (await findRolledUntil(db, zone)) ?? from
@@ -29,28 +40,6 @@ export async function readDayTotals(db: BillingDb, zone: string, from: Day, unti
     union all
     select day::text, currency, paid, refunded from ${totalsBetween(zone, live, until)} t
     order by 1, 2`.execute(db)
-  return found.rows
-}
-
-/** The same for one account, from its invoices. */
-export async function readAccountDayTotals(
-  db: BillingDb,
-  accountId: string,
-  zone: string,
-  from: Day,
-  until: Day,
-): Promise<DayTotal[]> {
-  const found = await sql<DayTotal>`
-    with own as (select id, currency, amount_paid, paid_at from billing.invoice where account_id = ${accountId}),
-    moved as (
-      select (paid_at at time zone ${zone})::date as day, currency, amount_paid as paid, 0::bigint as refunded
-      from own where paid_at is not null
-      union all
-      select (r.settled_at at time zone ${zone})::date, r.currency, 0, r.amount
-      from own join billing.refund r on r.invoice_id = own.id where r.status = 'succeeded'
-    )
-    select day::text, currency, sum(paid)::bigint as paid, sum(refunded)::bigint as refunded from moved
-    where day >= ${from}::date and day < ${until}::date group by day, currency order by 1, 2`.execute(db)
   return found.rows
 }
 
