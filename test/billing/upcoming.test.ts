@@ -179,6 +179,33 @@ test('a charge that waits to be sent is told until it is sent, by what holds it 
   expect((await pages(until, 100)).flat()).toEqual([told[2]])
 })
 
+test('of several periods that failed and fall due again at once, none is lost between two pages', async () => {
+  world = await openBillingWorld({ terms: { catchUpPeriods: 3 } })
+  await offerDaily()
+  await world.subscribe('acct_1', { plan: 'daily' })
+  world.script.declineCard('bk_test_ok', 'insufficient_funds')
+  world.skipTo('2026-03-08T10:00:00+09:00')
+  await world.runDue()
+  const until = '2026-03-10T00:00:00+09:00'
+  const whole = (await pages(until, 100)).flat()
+  expect(new Set(whole.filter(({ what }) => what === 'retry').map(({ at }) => at)).size).toBe(1)
+  expect(whole.filter(({ what }) => what === 'retry')).toHaveLength(3)
+  for (const limit of [1, 2]) expect((await pages(until, limit)).flat()).toEqual(whole)
+})
+
+test('the timeline of a long life tells its newest facts', async () => {
+  world = await openBillingWorld()
+  const id = (await world.subscribe('acct_1')).data.subscription_id
+  await world.rows(
+    `insert into billing.event (id, type, account_id, subscription_id, occurred_at, data)
+     select 'evt_0' || lpad(n::text, 8, '0'), 'payment.retried', 'acct_1', $1, $2::timestamptz - make_interval(hours => 2000 - n), '{}'
+     from generate_series(1, 1200) n`,
+    [id, world.app.clock()],
+  )
+  const { facts } = (await world.get(`/subscriptions/${id}/timeline`)).data
+  expect(facts.map(({ what }: { what: string }) => what)).toContain('subscription.activated')
+})
+
 test('while an operator has stopped charging, what falls due is told to be held up', async () => {
   world = await openBillingWorld({ stoppable: true })
   const id = (await world.subscribe('acct_0')).data.subscription_id

@@ -12,11 +12,12 @@ export type AuditEntry = { readonly at: Date; readonly actor: string; readonly a
 
 /** What was asked about one thing, oldest first. */
 export async function listAuditOf(db: BillingDb, target: string, limit: number): Promise<AuditEntry[]> {
-  return db
+  const newest = await db
     .selectFrom('platform.audit')
     .select(['at', 'actor', 'action'])
     .where('target', '=', target)
-    .orderBy('id', 'asc')
+    .orderBy('id', 'desc')
     .limit(limit)
     .execute()
+  return newest.reverse()
 }

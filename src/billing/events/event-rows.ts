@@ -91,7 +91,7 @@ export async function listEvents(
   return pageOf((await query.execute()).map(toEvent), limit, (event) => [event.id])
 }
 
-/** All that happened to a subscription, oldest first. */
+/** What happened to a subscription: the newest so many, oldest first. */
 export async function listEventsOf(
   db: BillingDb,
   subscriptionId: string,
@@ -99,10 +99,10 @@ export async function listEventsOf(
 ): Promise<BillingEvent[]> {
   const rows = await selectEvents(db)
     .where('e.subscription_id', '=', subscriptionId)
-    .orderBy('e.id', 'asc')
+    .orderBy('e.id', 'desc')
     .limit(limit)
     .execute()
-  return rows.map(toEvent)
+  return rows.map(toEvent).reverse()
 }
 
 function selectEvents(db: BillingDb) {

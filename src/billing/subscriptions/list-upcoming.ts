@@ -58,14 +58,15 @@ export async function listUpcoming(
 }
 
 function readPlace(page: PageRequest): Place | undefined {
-  const values = readCursor(page, 2)
-  return (
-    values && { at: readInstant('cursor', values[0]!), subscriptionId: values[1]!, key: values.join(' ') }
-  )
+  const values = readCursor(page, 3)
+  if (!values) return undefined
+  const [at, subscriptionId, invoiceId] = values as [string, string, string]
+  return { at: readInstant('cursor', at), subscriptionId, invoiceId, key: values.join(' ') }
 }
 
 function keyOf(charge: UpcomingCharge): string {
-  return `${charge.at.toISOString()} ${charge.subscriptionId}`
+  // Several periods that failed may fall due again at once.
+  return `${charge.at.toISOString()} ${charge.subscriptionId} ${charge.invoiceId ?? ''}`
 }
 
 /** The soonest so many charges of those it is shown, past a place, in order. */

@@ -30,7 +30,7 @@ export type Next = {
 const most = 1000
 
 /**
- * Every fact that led a subscription here, oldest first, and what happens next and when. `traces`: with what the provider
+ * The facts that led a subscription here, oldest first (of a very long life the newest), and what happens next and when. `traces`: with what the provider
  * calls each payment and its failure.
  */
 export async function readTimeline(

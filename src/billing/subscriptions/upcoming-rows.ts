@@ -19,7 +19,13 @@ export type UpcomingCharge = {
 export type UpcomingFilter = { accountId?: string; until: Date }
 
 /** Where the page before ended. */
-export type Place = { readonly at: Date; readonly subscriptionId: string; readonly key: string }
+export type Place = {
+  readonly at: Date
+  readonly subscriptionId: string
+  /** Of a subscription's charges at one instant, that without an invoice comes first. */
+  readonly invoiceId: string
+  readonly key: string
+}
 
 /** A subscription that is charged in turn. */
 export type Running = {
@@ -45,7 +51,7 @@ export async function* readRunning(
   stretch: Stretch,
   batch: number,
 ): AsyncGenerator<Running> {
-  let from = 'after' in stretch ? stretch.after : undefined
+  let from: Pick<Place, 'at' | 'subscriptionId'> | undefined = 'after' in stretch ? stretch.after : undefined
   for (;;) {
     const { rows } = await sql<Running>`
       select id, account_id, plan_id, amount, currency, interval_unit, interval_count, time_zone, anchor, last_k,
@@ -59,7 +65,7 @@ export async function* readRunning(
     yield* rows
     const last = rows.at(-1)
     if (rows.length < batch || !last) return
-    from = { at: last.next_billing_at, subscriptionId: last.id, key: '' }
+    from = { at: last.next_billing_at, subscriptionId: last.id }
   }
 }
 
@@ -114,12 +120,15 @@ export async function listRetries(
     .where('i.dunning', '=', 'retry')
     .orderBy('i.due_at')
     .orderBy('i.subscription_id')
+    .orderBy('i.id')
     .limit(limit)
   // A cursor tells milliseconds, and so does every date that dunning sets.
   if (after !== undefined)
     query = query
       .where('i.due_at', '>=', after.at)
-      .where(sql<boolean>`(i.due_at, i.subscription_id) > (${after.at}, ${after.subscriptionId})`)
+      .where(
+        sql<boolean>`(i.due_at, i.subscription_id, i.id) > (${after.at}, ${after.subscriptionId}, ${after.invoiceId})`,
+      )
   if (accountId !== undefined) query = query.where('i.account_id', '=', accountId)
   return (await query.execute()).map((row) => chargeOf(row, row.due_at!, 'retry'))
 }
@@ -167,8 +176,8 @@ export async function listUnsentCharges(
     join billing.subscription s on s.id = p.subscription_id
     where p.status in ('sending', 'unknown') and p.sent_at is null and i.status = 'open' and p.created_at <= ${until}
       ${accountId === undefined ? sql`` : sql`and p.account_id = ${accountId}`}
-      ${after ? sql`and (p.created_at, p.subscription_id) > (${after.at}, ${after.subscriptionId})` : sql``}
-    order by p.created_at, p.subscription_id
+      ${after ? sql`and (p.created_at, p.subscription_id, p.invoice_id) > (${after.at}, ${after.subscriptionId}, ${after.invoiceId})` : sql``}
+    order by p.created_at, p.subscription_id, p.invoice_id
     limit ${limit}`.execute(db)
   return rows.map((row) =>
     chargeOf(row, row.created_at, row.again ? 'retry' : row.trial ? 'trial_end' : 'renewal'),
