@@ -29,8 +29,27 @@ export function pricesAreAsAgreed(facts: Facts): string[] {
         ({ step }) => `${subscription.id} was told another price in #${step} than in #${first.step}`,
       ),
       ...(changed ? [`${subscription.id} costs ${subscription.amount}, and ${amount} was agreed on`] : []),
+      ...otherPlanCostsMore(facts, subscription, agreed.plan_id),
     ]
   })
+}
+
+/** A trial may go on with another plan: at what that cost when it was asked for, however long the answer took. */
+function otherPlanCostsMore(facts: Facts, subscription: Subscription, agreedPlan: string): string[] {
+  const { id, plan_id, amount } = subscription
+  if (plan_id === agreedPlan) return []
+  const asked = facts.allRequests.filter(
+    (entry) => mayHaveWorked(entry) && asksFor(entry, subscription, plan_id),
+  )
+  // A restore may have taken back what a plan was set to, or what asked for it.
+  const all = { ...facts, requests: facts.allRequests }
+  const fair = asked.flatMap((entry) => [
+    ...pricesAt(facts, plan_id, entry),
+    ...pricesAt(all, plan_id, entry),
+  ])
+  return fair.includes(amount)
+    ? []
+    : [`${id} costs ${amount}, and ${plan_id} was asked for at ${fair.join(' or ')}`]
 }
 
 /** Another plan may have come in between; whoever comes back agrees to what the plan costs by then. */

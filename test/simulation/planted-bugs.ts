@@ -421,8 +421,29 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a trial converts at the present price of its plan',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'planId !== null && planId !== subscription.planId ? await findPlan',
-    to: 'planId !== null ? await findPlan',
+    from: 'if (planId === null || planId === subscription.planId) return undefined',
+    to: 'if (planId === null) return undefined',
+  },
+  {
+    name: 'a trial goes on with another plan at what that costs by then',
+    file: 'src/billing/collection/try-payment-method.ts',
+    from: '  if (planTerms) return planTerms\n',
+    to: '',
+    story: 'test/billing/trials-and-accounts.test.ts',
+  },
+  {
+    name: 'what is adopted is missing in a day that was added up',
+    file: 'src/billing/reconciliation/adopt-payments.ts',
+    from: '      await reopenDays(tx, at)\n',
+    to: '',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'a restore of long ago closes what is on its way when charging resumes',
+    file: 'src/billing/charging-stop-rows.ts',
+    from: 's.holds_due and h.applied_at >= s.stopped_at',
+    to: 's.holds_due',
+    story: 'test/billing/restore.test.ts',
   },
   {
     name: 'an account is erased under a subscription that has just begun',
