@@ -33,6 +33,10 @@ describe('amounts', () => {
     [{ minor: 500n, currency: 'ISK' }, 50_000],
     [{ minor: 5_000n, currency: 'MGA' }, 50],
     [{ minor: 12_340n, currency: 'KWD' }, 12_340],
+    [{ minor: 150_000_000n, currency: 'IDR' }, 150_000_000],
+    [{ minor: 999_999_999_999n, currency: 'USD' }, 999_999_999_999],
+    [{ minor: 9_999_999_999n, currency: 'ISK' }, 999_999_999_900],
+    [{ minor: 99_999_999_999_900n, currency: 'MGA' }, 999_999_999_999],
   ] as const)('%o is sent as %d and read back', (money, amount) => {
     expect(toStripeAmount(money)).toBe(amount)
     expect(fromStripeAmount(amount, money.currency.toLowerCase())).toEqual(money)
@@ -41,7 +45,9 @@ describe('amounts', () => {
   test.each([
     { minor: 12_345n, currency: 'KWD' },
     { minor: 5_001n, currency: 'MGA' },
-    { minor: 100_000_000n, currency: 'USD' },
+    { minor: 1_000_000_000_000n, currency: 'USD' },
+    { minor: 1_000_000_000_000n, currency: 'IDR' },
+    { minor: 10_000_000_000n, currency: 'ISK' },
     { minor: 0n, currency: 'USD' },
     { minor: 1_000n, currency: 'UGX' },
   ] as const)('%o cannot be asked for', (money) => {
@@ -470,6 +476,32 @@ describe('customers, authentication and cards over the simulator', () => {
       code: 'billing_key_invalid',
     })
     expect((await collect('acct_1', 'pm_card_visa', customerKey)).customerKey).toBe(customerKey)
+  })
+
+  test.each([
+    { minor: 150_000_000n, currency: 'IDR' },
+    { minor: 100_000_000n, currency: 'VND' },
+    { minor: 999_999_999_999n, currency: 'USD' },
+  ] as const)('%o is charged, read back and refunded', async (amount) => {
+    const { billingKey } = await store('pm_card_visa')
+    const charged = await provider.charge({ ...chargeOf(billingKey), amount })
+    expect(charged).toMatchObject({ kind: 'done', payment: { status: 'paid', amount } })
+    if (charged.kind !== 'done') return
+    const { payment } = charged
+    const refund = { key: newKey(), payment, amount, remaining: amount, reason: 'other' }
+    expect(await provider.refund(refund)).toEqual({ kind: 'done' })
+    expect(await provider.findPayment(payment.reference, payment.providerId)).toMatchObject({
+      payment: { amount, refunded: amount },
+    })
+  })
+
+  test('one unit above the limit is refused by the simulator itself', async () => {
+    const amount = 1_000_000_000_000
+    await expect(browser.paymentIntents.create({ amount, currency: 'idr' })).rejects.toMatchObject({
+      statusCode: 400,
+      code: 'amount_too_large',
+      param: 'amount',
+    })
   })
 
   test('a setup that was not finished, or a card that is not there, is refused', async () => {

@@ -12,7 +12,8 @@ import { bookName, type Intent, type StoredMethod, statusOf } from './stripe-obj
 import type { Done } from './stripe-requests.ts'
 import { newSecretOf, type StripeStore } from './stripe-store.ts'
 
-const mostAmount = 99_999_999
+// Of a card. No card here has a lower limit of its own.
+const mostAmount = 999_999_999_999
 const leastDollars = 50
 
 /** `POST /v1/payment_intents`: an intent, and where it is to be confirmed at once, the attempt to charge it. */
@@ -211,7 +212,7 @@ function checkAmount(amount: number, currency: string, faults: Faults): void {
       param: 'amount',
     })
   if (amount > mostAmount)
-    throw invalid('Amount must be no more than 99999999.', { code: 'amount_too_large', param: 'amount' })
+    throw invalid(`Amount must be no more than ${mostAmount}.`, { code: 'amount_too_large', param: 'amount' })
   if (!currencies.has(currency) || (faults.currencies && !faults.currencies.includes(currency)))
     throw invalid(`Invalid currency: ${currency.toLowerCase()}.`, { param: 'currency' })
   if (currency === 'USD' && amount < leastDollars)

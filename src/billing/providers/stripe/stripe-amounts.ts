@@ -19,7 +19,9 @@ const minorsPer: Partial<Record<Currency, bigint>> = { MGA: 100n }
 // Sent in thousandths, of which the last digit must be zero.
 const endsInZero: ReadonlySet<string> = new Set(['BHD', 'JOD', 'KWD', 'OMR', 'TND'])
 
-const mostAmount = 99_999_999n
+// Twelve digits, as for most cards of any currency. Some cards take less (American Express nine digits), which only Stripe can
+// tell: a lower limit here would refuse prices that others pay, such as a monthly one in rupiah.
+const mostAmount = 999_999_999_999n
 
 /** Undefined: Stripe cannot be asked for this amount. */
 export function toStripeAmount({ minor, currency }: Money): number | undefined {
