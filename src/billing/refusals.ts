@@ -34,7 +34,10 @@ const refusals = {
     'This notification speaks of no payment, so there is nothing to look up.',
   ],
   billing_key_invalid: ['unprocessable', 'This payment method cannot be used for this account.'],
-  currency_not_supported: ['unprocessable', 'The provider does not take this currency.'],
+  currency_not_supported: [
+    'unprocessable',
+    'The provider does not take this currency, or not this amount of it.',
+  ],
   plan_has_no_trial: ['unprocessable', 'This plan has no trial.'],
   refund_exceeds_remaining: ['unprocessable', 'That is more than what is left to refund.'],
   provider_error: ['provider_refused', 'The payment provider refused the request; no money was moved.'],

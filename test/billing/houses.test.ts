@@ -111,6 +111,30 @@ test('a card of a provider that does not take the currency is refused, and the c
   expect((await moved.invoices('loyal'))[0]).toMatchObject({ attempt_count: 1 })
 })
 
+test('a price that is not taken any more keeps the card that pays it, and another card is refused', async () => {
+  const { old, young } = await openOldHouse()
+  for (const { provider } of [old, young])
+    Object.assign(provider, { guards: { ...provider.guards, takesAmount: () => false } })
+  const moved = await reopen({ on: { url: url!, script: young }, others: [old], now: march })
+  const [{ subscription_id }] = await moved.invoices('loyal')
+  const change = { subscription_id, payment_method: { billing_key: 'bk_test_new' } }
+  expect(await moved.post('/payment-method', change)).toMatchObject({
+    status: 422,
+    body: {
+      error: { code: 'currency_not_supported', details: [{ code: 'amount_not_supported' }] },
+    },
+  })
+  await moved.advanceTo(april)
+  expect([chargesAt(old), chargesAt(young)]).toEqual([2, 0])
+  expect((await moved.invoices('loyal'))[0]).toMatchObject({ status: 'paid' })
+
+  // Once it is refused at the charge, a person is told, as ever.
+  old.nextCharges({ kind: 'refuse', code: 'provider_error' })
+  await moved.advanceTo(may)
+  expect(await moved.subscription(subscription_id)).toMatchObject({ status: 'past_due' })
+  expect(await listAlarms(moved.app.db, 10)).toMatchObject([{ kind: 'charge_refused' }])
+})
+
 test('what was taken under our reference at another provider than our row names is a difference', async () => {
   const { old, young } = await openOldHouse()
   const moved = await reopen({ on: { url: url!, script: young }, others: [old], now: march })

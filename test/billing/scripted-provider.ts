@@ -101,6 +101,7 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       keyWindowMs: 86_400_000,
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
+      takesAmount: () => true,
       anyCustomer: true,
     },
 

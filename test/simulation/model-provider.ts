@@ -509,6 +509,7 @@ export function openModelProvider(setting: {
       keyWindowMs,
       namesRefunds: true,
       currencies: new Set(['KRW', 'USD']),
+      takesAmount: () => true,
       anyCustomer: true,
       ...(profile.tellsOwner && { tellsOwner: true }),
     },

@@ -1062,8 +1062,15 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a card that cannot be charged in the currency takes the place of one that can',
     file: 'src/billing/lifecycle/change-payment-method.ts',
-    from: '  requireCurrency(provider, subscription.price)\n',
+    from: '  requireChargeable(provider, subscription.price)\n',
     to: '',
+    story: 'test/billing/houses.test.ts',
+  },
+  {
+    name: 'a price that the provider cannot be asked for is found out at the charge',
+    file: 'src/billing/lifecycle/method-intake.ts',
+    from: 'if (!takesAmount(price))',
+    to: 'if (price.minor < 0n && !takesAmount(price))',
     story: 'test/billing/houses.test.ts',
   },
   {

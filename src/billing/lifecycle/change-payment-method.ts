@@ -8,7 +8,7 @@ import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { refuse } from '../refusals.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { lockSubscription } from '../subscriptions/subscription-rows.ts'
-import { type MethodIntake, methodIntake, requireCurrency } from './method-intake.ts'
+import { type MethodIntake, methodIntake, requireChargeable } from './method-intake.ts'
 import { requireOwnCustomer } from './set-up-payment-method.ts'
 
 export type MethodRequest = {
@@ -47,7 +47,7 @@ async function recordOffer(
   if (!subscription || !request.mayTouch(subscription.accountId)) throw refuse('subscription_not_found')
   if (subscription.status === 'canceled') throw refuse('already_canceled')
   if (subscription.status === 'incomplete') throw refuse('payment_in_doubt')
-  requireCurrency(provider, subscription.price)
+  requireChargeable(provider, subscription.price)
 
   const { accountId, subscriptionId } = subscription
   const { method, bound } = request

@@ -34,7 +34,7 @@ import { period } from '../subscriptions/period.ts'
 import { openPeriods } from '../subscriptions/period-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { getCharged, insertSubscription, lockLiveSubscription } from '../subscriptions/subscription-rows.ts'
-import { type MethodIntake, methodIntake, requireCurrency } from './method-intake.ts'
+import { type MethodIntake, methodIntake, requireChargeable } from './method-intake.ts'
 import { requireOwnCustomer } from './set-up-payment-method.ts'
 
 export type SubscribeRequest = {
@@ -86,7 +86,7 @@ async function beginSubscription(
   const subscription = started ?? trial
   if (!subscription) throw refuse('subscription_exists')
   // A trial that stays on its plan keeps the terms it began with.
-  requireCurrency(provider, subscription.planId === plan.planId ? subscription.price : plan.price)
+  requireChargeable(provider, subscription.planId === plan.planId ? subscription.price : plan.price)
 
   const { subscriptionId } = subscription
   const given: NewMethod = {

@@ -21,6 +21,7 @@ export function absentProvider(name: string, onAsked: () => Promise<void>): Prov
       keyWindowMs: 86_400_000,
       namesRefunds: false,
       currencies: new Set(),
+      takesAmount: () => false,
     },
     charge: answering(notSent),
     findPayment: answering(unknown),

@@ -52,6 +52,8 @@ export type ProviderGuards = {
   /** Whether a refund on its record carries our reference, so that one without it was made by somebody else. */
   readonly namesRefunds: boolean
   readonly currencies: ReadonlySet<string> | 'all'
+  /** False: no payment method of it can be charged this amount of its currency, so that asking for it always fails. */
+  readonly takesAmount: (amount: Money) => boolean
   /** Any customer key goes with a one-time key, so that none is bound to an account. */
   readonly anyCustomer?: true
   /** Only reading a billing key back tells whose it is, so that it is read before it is charged for the first time. */

@@ -66,6 +66,7 @@ export function sandboxProvider(options: SandboxProviderOptions): Provider {
       keyWindowMs: 86_400_000,
       namesRefunds: true,
       currencies: 'all',
+      takesAmount: () => true,
       anyCustomer: true,
     },
 

@@ -88,6 +88,8 @@ export function portoneProvider(options: PortoneProviderOptions): Provider {
       keyWindowMs: 3 * 3_600_000,
       namesRefunds: true,
       currencies: 'all',
+      // What else there is to it, the gateway behind the channel tells at the charge.
+      takesAmount: () => true,
       tellsOwner: true,
     },
 

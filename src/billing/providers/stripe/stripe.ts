@@ -118,6 +118,7 @@ export function stripeProvider(options: StripeProviderOptions): Provider {
       keyWindowMs: dayMs,
       namesRefunds: true,
       currencies: stripeCurrencies,
+      takesAmount: (amount) => toStripeAmount(amount) !== undefined,
     },
 
     async charge(request) {

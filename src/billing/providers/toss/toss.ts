@@ -32,6 +32,8 @@ export type TossProviderOptions = {
   readonly maxConnections?: number
 }
 
+// By card; less is BELOW_MINIMUM_AMOUNT at every charge.
+const leastWon = 100n
 const pageSize = 100
 const lookupsAtOnce = 4
 
@@ -108,6 +110,7 @@ export function tossProvider(options: TossProviderOptions): Provider {
       keyWindowMs: 15 * 86_400_000,
       namesRefunds: true,
       currencies: new Set(['KRW']),
+      takesAmount: ({ minor }) => minor >= leastWon,
       signsNothing: true,
     },
 
