@@ -1,5 +1,5 @@
 import { formatMoney, fromJson, isCurrency, toJson } from '../billing/money.ts'
-import { findPlan, listPlans, type Plan } from '../billing/plans/plan-rows.ts'
+import { findPlan, highestPrice, listPlans, type Plan } from '../billing/plans/plan-rows.ts'
 import { savePlan } from '../billing/plans/save-plan.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import {
@@ -79,7 +79,7 @@ async function put(args: string[]): Promise<number> {
     planId,
     name,
     price: fromJson({
-      amount: readInteger('--amount', values.amount, 1, 99_999_999),
+      amount: readInteger('--amount', values.amount, 1, highestPrice),
       currency: values.currency,
     })!,
     interval: readInterval(values.interval),
@@ -105,7 +105,7 @@ function readInterval(text: string | undefined): Plan['interval'] {
 }
 
 function readInteger(flag: string, text: string | undefined, least: number, largest: number): number {
-  const value = /^\d{1,10}$/.test(text ?? '') ? Number(text) : Number.NaN
+  const value = /^\d{1,12}$/.test(text ?? '') ? Number(text) : Number.NaN
   if (value >= least && value <= largest) return value
   throw new UsageError(`${flag} takes a whole number from ${least} to ${largest}.`)
 }

@@ -126,6 +126,7 @@ describe('the commands themselves', () => {
     ['backlog', backlog, 'void inv_1 --all', /--all/],
     ['replay-webhook', replayWebhook, '', /one event/],
     ['plan', plan, 'put p --name P --amount 0 --currency KRW --interval month', /--amount/],
+    ['plan', plan, 'put p --name P --amount 1000000000000 --currency IDR --interval month', /--amount/],
     ['plan', plan, 'put p --name P --amount 1.5 --currency KRW --interval month', /--amount/],
     ['plan', plan, 'put p --name P --amount 9 --currency XXX --interval month', /--currency/],
     ['plan', plan, 'put p --name P --amount 9 --currency KRW --interval fortnight', /--interval/],
@@ -172,6 +173,22 @@ describe('the commands themselves', () => {
       ...expected,
       active: false,
     })
+  })
+
+  test('a plan may cost as much as over the API, and no more', async () => {
+    const terms = (amount: number) => ({ name: 'Dear', amount, currency: 'IDR', interval: 'month' })
+    const put = (amount: number) =>
+      run(plan, [
+        'put',
+        'dear',
+        ...Object.entries(terms(amount)).flatMap(([name, value]) => [`--${name}`, `${value}`]),
+      ])
+    const ask = async (amount: number) =>
+      (await world.ask('PUT', '/api/billing/plans/dear', { body: terms(amount) })).status
+    const most = 999_999_999_999
+    expect([await ask(most), (await put(most)).code]).toEqual([200, 0])
+    expect((await world.get('/api/billing/plans/dear')).body.data).toMatchObject(terms(most))
+    expect([await ask(most + 1), (await put(most + 1)).code]).toEqual([400, 2])
   })
 
   test('books that agree exit with 0; one strange payment at the provider makes it 1', async () => {

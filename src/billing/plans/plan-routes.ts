@@ -8,12 +8,12 @@ import { refuse as refusePlatform } from '../../platform/refusal.ts'
 import type { BillingApp } from '../app.ts'
 import { fromJson, toJson } from '../money.ts'
 import { refuse } from '../refusals.ts'
-import { findPlan, listPlans, type Plan } from './plan-rows.ts'
+import { findPlan, highestPrice, listPlans, type Plan } from './plan-rows.ts'
 import { savePlan } from './save-plan.ts'
 
 const terms = {
   name: lineOf(200),
-  amount: Type.Integer({ minimum: 1, maximum: 999_999_999_999, description: "In the currency's minor unit" }),
+  amount: Type.Integer({ minimum: 1, maximum: highestPrice, description: "In the currency's minor unit" }),
   currency: Type.String({ pattern: '^[A-Z]{3}$' }),
   interval: Type.Enum(['day', 'week', 'month', 'year']),
   interval_count: Type.Integer({ minimum: 1, maximum: 1000 }),

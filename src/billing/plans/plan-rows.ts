@@ -25,6 +25,9 @@ export function termsOfPlan(plan: Plan): PlanTerms {
   }
 }
 
+/** The highest price of a plan, in minor units. */
+export const highestPrice = 999_999_999_999
+
 const columns = [
   'id',
   'name',
