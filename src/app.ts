@@ -1,6 +1,5 @@
 import { openBatchMetrics } from './batch/metrics.ts'
 import type { BillingApp, BillingTerms } from './billing/app.ts'
-import { stopCharging, stopForCredentials } from './billing/charging-stop.ts'
 import { findChargingStop } from './billing/charging-stop-rows.ts'
 import { keepLogo, logoHash } from './billing/invoices/logo-rows.ts'
 import { openBillingMetrics } from './billing/metrics.ts'
@@ -22,14 +21,14 @@ import { type Foundation, type FoundationOptions, openFoundation } from './found
 import { keepWebhookSecret, openKeys } from './keys.ts'
 import { type Access, openAccess } from './platform/access/access.ts'
 import { openRateLimiter, type RateLimiter } from './platform/access/rate-limit.ts'
-import { clearAlarm, raiseAlarm } from './platform/alarm.ts'
-import type { Clock } from './platform/clock.ts'
+import { clearAlarm } from './platform/alarm.ts'
 import { writeSecret } from './platform/data-dir.ts'
 import { type DatabaseHealth, openDatabaseHealth } from './platform/database/database-health.ts'
 import { openDb, openPool } from './platform/database/db.ts'
 import { openReplica, type Replica } from './platform/database/replica.ts'
 import { isUrlOfLoopback } from './platform/loopback.ts'
 import { openMetrics } from './platform/metrics.ts'
+import { openTroublesOfCommand, openTroublesOfService, type ProviderTroubles } from './provider-troubles.ts'
 import { type Notifier, openNotifier } from './sandbox/notifier.ts'
 import { openSandbox, type Sandbox } from './sandbox/sandbox.ts'
 import { readSecretKey } from './sandbox/secret-key.ts'
@@ -52,6 +51,8 @@ export type App = Foundation & {
   readonly billingFor: Readonly<Record<ProviderUse, BillingApp>>
   /** The way to end with all providers. */
   readonly providerGuard: Pick<ProviderGuard, 'windDown' | 'shut' | 'idle'>
+  /** What providers had against the environment of a command, sentence by sentence; a service stops charging instead. */
+  troubles(): readonly string[]
 }
 
 /** Opens all that a service needs, and those commands that open sealed values or ask a provider. */
@@ -96,18 +97,17 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
   const replica = isService ? openOwnReplica(foundation) : undefined
   try {
     const sandboxUrl = sandbox?.url ?? simulatorOf(config)
-    const onLive = () => stopCharging(billing.db, 'live_answer', clock())
-    const guards = await openProviders(config, sandboxUrl, sandboxKey, metrics, onLive)
+    const troubles = isService ? openTroublesOfService(billing.db, clock) : openTroublesOfCommand()
+    const guards = await openProviders(config, sandboxUrl, sandboxKey, metrics, troubles)
     const stops = new Map(
       guards.map(({ name }) => [
         name,
         openStopSwitch({
           isStopped: async () => (await findChargingStop(billing.db, name)) !== undefined,
-          onCredentialsRefused: () => stopForCredentials(billing.db, name, clock()),
+          onCredentialsRefused: () => troubles.onRefused(name),
         }),
       ]),
     )
-    const onMissing = missingAlarm(billing.db, clock)
     if (isService) {
       if (config.seller.logo) await keepLogo(billing.db, config.seller.logo)
       for (const { name } of guards) await clearAlarm(billing.db, 'provider_missing', name)
@@ -125,7 +125,7 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
         const [forNew, ...others] = guards.map(({ name, guard }) =>
           stoppableProvider(guard.uses[use], stops.get(name)!),
         )
-        return [use, { ...shared, providers: providersOf([forNew!, ...others], onMissing) }]
+        return [use, { ...shared, providers: providersOf([forNew!, ...others], troubles.onMissing) }]
       }),
     ) as Record<ProviderUse, BillingApp>
 
@@ -142,6 +142,7 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
       billingFor,
       batch: { ...foundation.batch, ...(replica && { replica: viewOf(replica) }) },
       providerGuard: allOf(guards.map(({ guard }) => guard)),
+      troubles: troubles.told,
       async close() {
         await sandbox?.close()
         await replica?.close()
@@ -216,7 +217,7 @@ async function openProviders(
   sandboxUrl: string | undefined,
   sandboxKey: string | undefined,
   metrics: Metrics,
-  onLive: () => Promise<void>,
+  troubles: ProviderTroubles,
 ): Promise<NamedGuard[]> {
   const { timeoutMs } = config.provider
   const opening = config.providers.map(async (settings) => {
@@ -224,7 +225,9 @@ async function openProviders(
       settings.name === 'sandbox'
         ? { ...settings, baseUrl: sandboxUrl, secretKey: settings.secretKey ?? sandboxKey }
         : settings
-    const provider = oneModeProvider(await buildAdapter({ ...reached, timeoutMs }), config.mode, onLive)
+    const adapter = await buildAdapter({ ...reached, timeoutMs })
+    const onLive = () => troubles.onLive(settings.name)
+    const provider = oneModeProvider(adapter, config.mode, onLive, troubles.liveIs)
     return { name: settings.name, guard: guardOf(provider, timeoutMs, metrics) }
   })
   return Promise.all(opening)
@@ -254,19 +257,6 @@ function allOf(guards: readonly ProviderGuard[]): App['providerGuard'] {
     windDown: () => guards.forEach((guard) => void guard.windDown()),
     shut: () => guards.forEach((guard) => void guard.shut()),
     idle: async () => void (await Promise.all(guards.map((guard) => guard.idle()))),
-  }
-}
-
-const alarmEveryMs = 60_000
-
-/** Says that a provider is needed whose keys are not set; once a minute is enough of that. */
-function missingAlarm(db: BillingApp['db'], clock: Clock): (name: string) => Promise<void> {
-  const toldAt = new Map<string, number>()
-  return async (name) => {
-    if (performance.now() - (toldAt.get(name) ?? Number.NEGATIVE_INFINITY) < alarmEveryMs) return
-    toldAt.set(name, performance.now())
-    const note = `Payment methods and payments are stored at ${name}, and its keys are not set: what is due there waits. Set them as docs/providers.md says, and restart.`
-    await raiseAlarm(db, { kind: 'provider_missing', subject: name, note }, clock())
   }
 }
 

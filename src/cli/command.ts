@@ -68,10 +68,25 @@ export function withFoundation(
 
 /** The same for a command that opens sealed values, asks a provider or builds the API. */
 export function withApp(name: string, work: (app: App) => Promise<number>): Promise<number> {
-  return during(async (config) => {
-    const { openApp } = await import('../app.ts')
-    return openApp(config, { name, role: 'command', poolSize: commandPoolSize })
-  }, work)
+  return during(
+    async (config) => {
+      const { openApp } = await import('../app.ts')
+      return openApp(config, { name, role: 'command', poolSize: commandPoolSize })
+    },
+    (app) => inRightEnvironment(app, work),
+  )
+}
+
+/** What a command made of a wrong key or mode is told last, and in place of what it failed with for that. */
+async function inRightEnvironment(app: App, work: (app: App) => Promise<number>): Promise<number> {
+  const done = await work(app).catch((error: unknown) => {
+    if (error instanceof CommandFailed) return error
+    throw error
+  })
+  const troubles = app.troubles()
+  if (troubles.length > 0) throw new CommandFailed(troubles.join('\n'))
+  if (done instanceof CommandFailed) throw done
+  return done
 }
 
 const commandPoolSize = 4

@@ -22,10 +22,14 @@ const payment = (live?: boolean): ProviderPayment => {
   }
 }
 
-function providerOf(mode: 'sandbox' | 'live', answer: Partial<Provider>) {
+function providerOf(
+  mode: 'sandbox' | 'live',
+  answer: Partial<Provider>,
+  liveIs: 'mismatch' | 'unknown' = 'mismatch',
+) {
   const told: string[] = []
   const plain = { ...absentProvider('p', async () => {}), ...answer }
-  const provider = oneModeProvider(plain, mode, async () => void told.push('live'))
+  const provider = oneModeProvider(plain, mode, async () => void told.push('live'), liveIs)
   return { provider, told }
 }
 
@@ -58,4 +62,20 @@ test('an adapter that tells a contradiction of real money stops a sandbox too', 
   }
   expect(await provider.charge(request)).toMatchObject({ kind: 'mismatch' })
   expect(told).toEqual(['live'])
+})
+
+test('whoever may be in sandbox mode by mistake takes real money for no answer, so that nothing is made of it', async () => {
+  const answer: Partial<Provider> = {
+    charge: async () => ({ kind: 'mismatch', live: true }),
+    findPayment: async () => ({ kind: 'found', payment: payment(true) }),
+    listPayments: async () => ({ kind: 'page', payments: [payment(true)], next: null }),
+  }
+  const { provider, told } = providerOf('sandbox', answer, 'unknown')
+  const { amount } = payment()
+  const request = { key: 'k', accountId: 'a', amount, billingKey: 'b', description: 'd' }
+  const unknown = { kind: 'unknown' }
+  expect(await provider.charge(request)).toEqual(unknown)
+  expect(await provider.findPayment('rl_1')).toEqual(unknown)
+  expect(await provider.listPayments(new Date(0), new Date(1), null)).toEqual(unknown)
+  expect(told).toHaveLength(3)
 })
