@@ -206,7 +206,7 @@ export const settings: Readonly<Record<string, readonly Setting[]>> = {
       name: 'CATCH_UP_PERIODS',
       fallback: '1',
       meaning:
-        'Missed periods that are charged after an outage; older ones are held for `rankledger backlog`.',
+        'Missed periods that are charged after an outage; older ones are held for `rankledger backlog`. `0`: only what is charged within an hour of its date.',
     },
     {
       name: 'DISPUTE_POLICY',

@@ -193,6 +193,24 @@ test('of several periods that failed and fall due again at once, none is lost be
   for (const limit of [1, 2]) expect((await pages(until, limit)).flat()).toEqual(whole)
 })
 
+test('where nothing missed is charged, what is due this very hour is told and charged, and later it is not', async () => {
+  world = await openBillingWorld({ terms: { catchUpPeriods: 0 } })
+  await offerDaily()
+  await world.subscribe('acct_1', { plan: 'daily' })
+  const until = '2026-03-20T00:00:00+09:00'
+  for (const [now, next] of [
+    ['2026-03-06T09:59:00+09:00', '2026-03-06'],
+    ['2026-03-09T10:01:00+09:00', '2026-03-10'],
+  ] as const) {
+    world.skipTo(now)
+    const [soonest] = (await pages(until, 100)).flat()
+    expect(soonest?.at).toMatch(next)
+    const before = world.script.book.size
+    await world.runDue()
+    expect(world.script.book.size - before).toBe(next === '2026-03-06' ? 1 : 0)
+  }
+})
+
 test('the timeline of a long life tells its newest facts', async () => {
   world = await openBillingWorld()
   const id = (await world.subscribe('acct_1')).data.subscription_id

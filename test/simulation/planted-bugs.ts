@@ -145,8 +145,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'every missed period is charged',
     file: 'src/billing/subscriptions/catch-up.ts',
-    from: 'held: newest - k >= catchUpPeriods }',
-    to: 'held: newest - k > catchUpPeriods }',
+    from: 'return newest - catchUpPeriods + 1',
+    to: 'return newest - catchUpPeriods',
   },
   {
     name: 'a renewal that newer periods have overtaken is sent all the same',

@@ -21,7 +21,10 @@ const cases: [string, string, number, string[]][] = [
     ),
   ],
   ['an operator may let two be charged', '2026-04-01', 2, ['1 2026-02-28 charged', '2 2026-03-31 charged']],
-  ['or none', '2026-02-28', 0, ['1 2026-02-28 held']],
+  ['or none', '2026-04-01', 0, ['1 2026-02-28 held', '2 2026-03-31 held']],
+  ['what begins now was not missed', '2026-02-28', 0, ['1 2026-02-28 charged']],
+  ['and is charged beside what was', '2026-03-31', 0, ['1 2026-02-28 held', '2 2026-03-31 charged']],
+  ['a day later it was', '2026-03-01', 0, ['1 2026-02-28 held']],
 ]
 test.each(cases)('%s', (_, now, catchUpPeriods, expected) => {
   const due = duePeriods(monthly, at(now), catchUpPeriods)
@@ -41,4 +44,7 @@ test('a period is missed once newer ones have begun, opened or not, as long as t
   expect(missed('2026-06-01', 'past_due', 1)).toBe(false)
   expect(missed('2026-06-01', 'past_due', 2)).toBe(true)
   expect(missed('2026-06-01', 'canceled', 1)).toBe(false)
+  expect(missed('2026-02-28', 'active', 1, 0)).toBe(false)
+  expect(missed('2026-03-01', 'active', 1, 0)).toBe(true)
+  expect(missed('2026-03-31', 'active', 1, 0)).toBe(true)
 })

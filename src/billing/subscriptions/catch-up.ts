@@ -1,3 +1,4 @@
+import { comesLate } from '../payments/doubt.ts'
 import { type Interval, type Period, period, periodIndexAt } from './period.ts'
 import type { SubscriptionStatus } from './subscription.ts'
 
@@ -12,6 +13,20 @@ export type Schedule = {
 }
 
 /**
+ * The oldest period that is charged by itself, if this is the newest one that has begun. What begins now was not missed, so
+ * that it is charged also where none of those that were missed is.
+ */
+export function oldestCharged(
+  { anchor, timeZone, interval }: Omit<Schedule, 'lastK'>,
+  newest: number,
+  now: Date,
+  catchUpPeriods: number,
+): number {
+  if (catchUpPeriods > 0) return newest - catchUpPeriods + 1
+  return comesLate(period(anchor, timeZone, interval, newest).start, now) ? newest + 1 : newest
+}
+
+/**
  * Every period that has begun and has no row yet, oldest first. After an outage there are several: the newest few are
  * charged and the older ones held, because nobody likes three charges in one minute.
  */
@@ -19,12 +34,12 @@ export function duePeriods(schedule: Schedule, now: Date, catchUpPeriods: number
   const { anchor, timeZone, interval, lastK } = schedule
   const first = period(anchor, timeZone, interval, lastK + 1)
   if (first.start > now) return []
-  if (first.end > now) return [{ k: lastK + 1, period: first, held: catchUpPeriods < 1 }]
-
-  const newest = periodIndexAt(anchor, timeZone, interval, now)
+  const newest = first.end > now ? lastK + 1 : periodIndexAt(anchor, timeZone, interval, now)
+  const charged = oldestCharged(schedule, newest, now, catchUpPeriods)
+  if (newest === lastK + 1) return [{ k: newest, period: first, held: newest < charged }]
   return Array.from({ length: newest - lastK }, (_, index) => {
     const k = lastK + 1 + index
-    return { k, period: period(anchor, timeZone, interval, k), held: newest - k >= catchUpPeriods }
+    return { k, period: period(anchor, timeZone, interval, k), held: k < charged }
   })
 }
 
@@ -40,5 +55,5 @@ export function isMissed(
 ): boolean {
   const { anchor, timeZone, interval, lastK, status } = schedule
   const begun = status === 'active' ? periodIndexAt(anchor, timeZone, interval, now) : lastK
-  return Math.max(begun, lastK) - k >= catchUpPeriods
+  return k < oldestCharged(schedule, Math.max(begun, lastK), now, catchUpPeriods)
 }

@@ -1,6 +1,7 @@
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
 import type { BillingApp } from '../app.ts'
 import { readInstant } from '../instant-field.ts'
+import { oldestCharged } from './catch-up.ts'
 import { type Interval, period, periodIndexAt } from './period.ts'
 import {
   listIntervals,
@@ -97,7 +98,9 @@ const shortestDays = { day: 0.4, week: 5, month: 26, year: 363 } as const
 /** The first period to tell of. Of those already missed only the newest would be charged. */
 function firstPeriod(one: Running, now: Date, after: Place | undefined, catchUpPeriods: number): number {
   const indexAt = (instant: Date) => periodIndexAt(one.anchor, one.time_zone, intervalOf(one), instant)
-  const firstCharged = one.next_billing_at <= now ? indexAt(now) - catchUpPeriods + 1 : 0
+  const schedule = { anchor: one.anchor, timeZone: one.time_zone, interval: intervalOf(one) }
+  const isDue = one.next_billing_at <= now
+  const firstCharged = isDue ? oldestCharged(schedule, indexAt(now), now, catchUpPeriods) : 0
   const firstUntold = after && one.next_billing_at <= after.at ? indexAt(after.at) : 0
   return Math.max(one.last_k + 1, firstCharged, firstUntold)
 }
