@@ -105,7 +105,7 @@ export async function once<T extends IdempotencyTables, I extends Intent>(
     on conflict (scope, key) do update
     set fingerprint = excluded.fingerprint, intent = '', subject = null, leased_until = excluded.leased_until,
       promised = false, erased = false, status = null, sealed = null, created_at = excluded.created_at
-    where k.created_at < ${oldest(now)}
+    where ${isForgotten(now)}
     returning 1`.execute(tx)
   if (claimed.rows.length === 1) {
     const intent = await recordIntent()
@@ -205,10 +205,12 @@ export async function keepAnswer<T extends IdempotencyTables>(
   use: OnceKey,
   intent: Intent,
   answer: Answer,
+  now: Date,
 ): Promise<Kept> {
   const mine = sql`k.scope = ${use.scope} and k.key = ${use.key} and k.intent = ${textOf(intent)} and k.status is null`
   const final = () => sql`
     status = ${answer.status}, leased_until = null,
+    created_at = case when k.promised then ${now}::timestamptz else k.created_at end,
     sealed = case when k.erased then null else ${vault.seal(answer.body.toString('utf8'), placeOf(use))}::bytea end`
   const { status } = answer
   const told =
@@ -270,24 +272,31 @@ export async function eraseAnswers<T extends IdempotencyTables>(
 ): Promise<void> {
   await sql`
     with old as (
-      select scope, key from platform.idempotency_key
-      where subject = any (${[...subjects]}) and created_at < ${oldest(now)}
+      select scope, key from platform.idempotency_key k
+      where subject = any (${[...subjects]}) and ${isForgotten(now)}
       for update skip locked)
     delete from platform.idempotency_key k using old where k.scope = old.scope and k.key = old.key`.execute(
     tx,
   )
   await sql`
-    update platform.idempotency_key set erased = true, sealed = null
-    where subject = any (${[...subjects]}) and created_at >= ${oldest(now)} and not erased`.execute(tx)
+    update platform.idempotency_key k set erased = true, sealed = null
+    where subject = any (${[...subjects]}) and not (${isForgotten(now)}) and not erased`.execute(tx)
 }
 
 function placeOf({ scope, key }: OnceKey): string {
   return `answer:${scope} ${key.toString('hex')}`
 }
 
-/** Keys are kept 30 days of service time. */
 export async function forgetOldKeys<T extends IdempotencyTables>(db: Db<T>, now: Date): Promise<void> {
-  await sql`delete from platform.idempotency_key where created_at < ${oldest(now)}`.execute(db)
+  await sql`delete from platform.idempotency_key k where ${isForgotten(now)}`.execute(db)
+}
+
+/**
+ * Keys are kept 30 days of service time. One that answered 202 stands for work that may be anywhere by now: it is kept until its
+ * final answer was asked for, and 30 days from then.
+ */
+function isForgotten(now: Date) {
+  return sql`k.created_at < ${oldest(now)} and not (k.promised and k.status is null)`
 }
 
 function oldest(now: Date): Date {

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { forgetOldKeys } from '../../src/platform/idempotency.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -64,6 +65,33 @@ describe('once a key has answered 202, what comes last is kept', () => {
     expect([last.status, last.body.error.code]).toEqual([502, 'provider_error'])
     expect((await world.post('/refund', body, { key: 'k' })).text).toBe(last.text)
     expect(await world.rows('select id from billing.refund')).toHaveLength(1)
+  })
+
+  test('a refund that takes longer than keys are kept gives nothing back anew, and its end is kept as long again', async () => {
+    await world.subscribe('acct_1')
+    const [{ subscription_id, invoice_id }] = await world.invoices('acct_1')
+    await world.post('/cancel', { subscription_id })
+    const refund = () => world.post('/refund', { invoice_id, amount: 900 }, { key: 'k' })
+    const forget = () => forgetOldKeys(world.app.db, world.app.clock())
+    world.script.nextRefunds({ kind: 'lost_request' })
+    world.script.state.silent = true
+    expect((await refund()).status).toBe(202)
+
+    world.skipTo('2026-04-20T09:00:00+09:00')
+    expect((await refund()).status).toBe(202)
+    await forget()
+    expect((await refund()).status).toBe(202)
+    world.script.state.silent = false
+    await world.forgetLeases()
+    await world.advanceTo('2026-04-21T12:00:00+09:00')
+    const last = await refund()
+    await forget()
+    expect((await refund()).text).toBe(last.text)
+    expect(await world.rows('select id from billing.refund')).toHaveLength(1)
+
+    world.skipTo('2026-05-22T09:00:00+09:00')
+    await forget()
+    expect(await world.rows(`select 1 from platform.idempotency_key where promised`)).toEqual([])
   })
 
   test('a card for a past due subscription that is refused in the end stays refused', async () => {

@@ -317,8 +317,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'an answer is sent before it is kept',
     file: 'src/platform/http/answer-once.ts',
-    from: 'return { answer, kept: await keepAnswer(db, vault, use, intent, answer) }',
-    to: "void keepAnswer(db, vault, use, intent, answer).catch(() => {})\n  return { answer, kept: { kind: 'own' } }",
+    from: 'return { answer, kept: await keepAnswer(db, vault, use, intent, answer, now) }',
+    to: "void keepAnswer(db, vault, use, intent, answer, now).catch(() => {})\n  return { answer, kept: { kind: 'own' } }",
     // Whoever comes again is told the same, worked out anew: what is at stake is a moment that no run can catch.
     story: 'test/billing/races.test.ts',
   },

@@ -125,7 +125,7 @@ async function answerUnderKey<T extends IdempotencyTables, I extends Intent>(
 
 /** Finishes the work and keeps what it came to, before anybody is told. */
 async function finishOnce<T extends IdempotencyTables>(
-  { db, vault }: OnceContext<T>,
+  { db, vault, now }: OnceContext<T>,
   use: OnceKey,
   intent: Intent,
   request: FastifyRequest,
@@ -144,7 +144,7 @@ async function finishOnce<T extends IdempotencyTables>(
       return { status, body: Buffer.from(JSON.stringify(body)) }
     },
   )
-  return { answer, kept: await keepAnswer(db, vault, use, intent, answer) }
+  return { answer, kept: await keepAnswer(db, vault, use, intent, answer, now) }
 }
 
 /** Tokens of one binding share their keys, so that a rotated token still finds its retry. */
