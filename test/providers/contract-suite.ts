@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Money } from '../../src/billing/money.ts'
 import type {
@@ -104,8 +105,8 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
   beforeEach(() => simulated.setFaults({}))
 
   const chargeOf = (more: Partial<ChargeRequest> = {}): ChargeRequest => ({
-    key: newReference('pay'),
-    accountId: newReference('acct'),
+    key: newReference(),
+    accountId: newReference(),
     amount: won(9900n),
     billingKey: simulated.cards.good,
     description: 'Pro, December',
@@ -126,7 +127,7 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
     minor: bigint,
     more: Partial<RefundRequest> = {},
   ): RefundRequest => ({
-    key: newReference('ref'),
+    key: newReference(),
     payment,
     amount: { minor, currency: payment.amount.currency },
     remaining: payment.amount,
@@ -358,7 +359,7 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
           card: cardShape,
         },
       })
-      expect(await find(newReference('pay'))).toEqual({ kind: 'none' })
+      expect(await find(newReference())).toEqual({ kind: 'none' })
     })
 
     test('a declined charge is found as declined', async () => {
@@ -580,7 +581,7 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
 
     const signedBy = (secret: string, at = now) => {
       const { body: bodyOf, sign } = simulated.webhooks!
-      const body = bodyOf('evt-1', 'pay_1')
+      const body = bodyOf('evt-1', newReference())
       return { headers: sign('evt-1', body, secret, at), body }
     }
 
@@ -610,8 +611,9 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
 
     test('it says which payment to look up, and anything else says none', () => {
       if (simulated.webhooks) {
-        const told = JSON.parse(simulated.webhooks.body('evt-1', 'pay_1').toString())
-        expect(provider.readWebhook(told)).toMatchObject({ reference: 'pay_1' })
+        const reference = newReference()
+        const told = JSON.parse(simulated.webhooks.body('evt-1', reference).toString())
+        expect(provider.readWebhook(told)).toMatchObject({ reference })
         expect(provider.readWebhook(told).live).not.toBe(true)
       }
       for (const odd of [null, 7, [], {}, { data: null }, { data: { reference: 7 } }]) {
@@ -621,10 +623,8 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
   })
 }
 
-let made = 0
-
-function newReference(prefix: string): string {
-  return `${prefix}_${process.pid}_${Date.now().toString(36)}_${++made}`
+function newReference(): string {
+  return `rl_${randomBytes(20).toString('hex')}`
 }
 
 function won(minor: bigint): Money {

@@ -383,12 +383,12 @@ describe('in an account of Stripe that others use too', () => {
     }
   }
 
-  test('what names no order is nobody’s business here, paid, declined or refunded', async () => {
+  test('what names no order of ours is nobody’s business here, paid, declined or refunded', async () => {
     const { pay, stripe, reconcile, subscribe, close, there, world, secret } = await open()
     try {
       await there.openAnother({ webhook: { url: world.url + told.path, secrets: () => [secret] } })
       await subscribe()
-      const paid = await pay({ shop: 'another' })
+      const paid = await pay({ order_id: 'an order of another shop' })
       await expect(pay({}, 'pm_card_chargeDeclined')).rejects.toThrow(/declined/)
       await stripe.refunds.create({ payment_intent: paid.id, amount: 100 })
       expect(await reconcile()).toMatchObject({ compared: 1, repaired: [], differences: [] })
@@ -398,8 +398,9 @@ describe('in an account of Stripe that others use too', () => {
         )
       await expect.poll(heard).toEqual([{ status: 'ignored' }, { status: 'ignored' }])
       // An order that we do not know is another matter.
-      await pay({ order_id: 'nobody' })
-      expect((await reconcile()).differences).toMatchObject([{ kind: 'unknown_here', reference: 'nobody' }])
+      const unknown = `rl_${'0'.repeat(40)}`
+      await pay({ order_id: unknown })
+      expect((await reconcile()).differences).toMatchObject([{ kind: 'unknown_here', reference: unknown }])
     } finally {
       await close()
     }

@@ -17,7 +17,7 @@ import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.
 
 const won = (minor: bigint) => ({ minor, currency: 'KRW' as const })
 let made = 0
-const newKey = () => `pay_adapter_${++made}`
+const newKey = () => `rl_${(++made).toString(16).padStart(40, '0')}`
 const chargeOf = (billingKey: string, key = newKey()) => ({
   key,
   accountId: `acct_${key}`,

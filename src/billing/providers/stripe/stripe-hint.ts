@@ -1,6 +1,6 @@
 import { parseJson } from '../../../platform/http/json-body.ts'
 import type { WebhookHint } from '../port.ts'
-import { names } from './stripe-payments.ts'
+import { nameIn } from './stripe-payments.ts'
 
 /** The intent that an object of Stripe is, or belongs to. */
 export function intentIn(object: unknown): string | null {
@@ -10,7 +10,7 @@ export function intentIn(object: unknown): string | null {
 
 export function readHint(body: unknown): WebhookHint {
   const object = fieldAt(fieldAt(body, 'data'), 'object')
-  const reference = textAt(fieldAt(object, 'metadata'), names.payment) ?? null
+  const reference = nameIn(fieldAt(object, 'metadata'), 'payment')
   return {
     type: textAt(body, 'type') ?? 'unknown',
     reference,

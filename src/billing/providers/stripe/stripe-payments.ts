@@ -12,9 +12,18 @@ export const names = {
   setup: 'setup_id',
 } as const
 
-/** Whether it was made by us, or by somebody who names orders as we do; an account may be shared with another shop. */
+// An account may be shared with a shop that calls its own orders by the same field.
+const reference = /^rl_[0-9a-f]{40}$/
+
+/** A name that we gave, in a field of Stripe's metadata. */
+export function nameIn(metadata: unknown, field: keyof typeof names): string | null {
+  const name = (metadata as Record<string, unknown> | null | undefined)?.[names[field]]
+  return typeof name === 'string' && reference.test(name) ? name : null
+}
+
+/** Whether it is a payment of ours, or of an installation like ours. */
 export function namesOrder({ metadata }: Stripe.PaymentIntent): boolean {
-  return typeof metadata?.[names.payment] === 'string' && metadata[names.payment] !== ''
+  return nameIn(metadata, 'payment') !== null
 }
 
 // A customer who has not confirmed within a day does not.
@@ -27,7 +36,6 @@ export function paymentOf(
 ): ProviderPayment | undefined {
   const status = statusOf(intent)
   const named = fromStripeAmount(status === 'paid' ? intent.amount_received : intent.amount, intent.currency)
-  const reference = intent.metadata?.[names.payment]
   if (!named || typeof intent.id !== 'string' || !Number.isSafeInteger(intent.created)) return undefined
   const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
   const refunded = charge ? fromStripeAmount(charge.amount_refunded, charge.currency) : nothingOf(named)
@@ -35,7 +43,7 @@ export function paymentOf(
   const decline = status === 'declined' ? declineIn(intent) : undefined
   const at = new Date(intent.created * 1000)
   return {
-    reference: reference ?? intent.id,
+    reference: intent.metadata?.[names.payment] ?? intent.id,
     providerId: intent.id,
     status,
     declineCode: decline?.code ?? null,
@@ -97,7 +105,7 @@ function nextActionOf({ client_secret }: Stripe.PaymentIntent, at: Date): NextAc
 function refundOf(refund: Stripe.Refund): ProviderRefund | undefined {
   const amount = fromStripeAmount(refund.amount, refund.currency)
   if (!amount) return undefined
-  return { reference: refund.metadata?.[names.refund] ?? null, amount, status: refundStatusOf(refund) }
+  return { reference: nameIn(refund.metadata, 'refund'), amount, status: refundStatusOf(refund) }
 }
 
 export function refundStatusOf({ status }: Stripe.Refund): ProviderRefund['status'] {
