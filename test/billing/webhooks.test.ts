@@ -475,10 +475,63 @@ describe('what becomes of them', () => {
     await world.subscribe('acct')
     const id = await tell((await paymentOf('acct')).id, 'payment.refunded')
     await world.rows(`update billing.webhook set next_lookup_at = clock_timestamp()`)
-    expect(await takeWaiting(world.app.db, 10)).toHaveLength(1)
+    expect(await takeWaiting(world.app.db, 10, 60_000)).toHaveLength(1)
     expect(await processWebhooks(world.app)).toBe(0)
     await world.rows(`update billing.webhook set next_lookup_at = next_lookup_at - interval '61 seconds'`)
     expect(await processWebhooks(world.app)).toBe(1)
+    expect(await statusOf(id)).toBe('done')
+  })
+
+  test('an event is looked at once, also when the provider takes all the time that it is given', async () => {
+    await world.subscribe('acct')
+    await tell((await paymentOf('acct')).id, 'payment.refunded')
+    const lookup = world.script.provider.findPayment
+    let meanwhile: number | undefined
+    world.script.provider.findPayment = async (...asked) => {
+      // For a refund that is on its way, and for the lookup itself.
+      const silence = `interval '${(2 * world.app.terms.providerTimeoutMs) / 1000} seconds'`
+      await world.rows(`update billing.webhook set next_lookup_at = next_lookup_at - ${silence}`)
+      meanwhile = await processWebhooks(world.app)
+      return lookup(...asked)
+    }
+    expect(await process()).toBe(1)
+    expect(meanwhile).toBe(0)
+  })
+
+  test('an event waits while the provider itself does not know whether the money is taken', async () => {
+    world.script.nextCharges({ kind: 'lost_answer' })
+    world.script.hooks.afterCharge = async () => {
+      world.script.state.silent = true
+    }
+    await world.subscribe('acct')
+    world.script.hooks.afterCharge = async () => {}
+    world.script.state.silent = false
+    const { id: reference } = await paymentOf('acct')
+    const record = world.script.book.get(reference)!
+    record.status = 'pending'
+    const id = await tell(reference, 'payment.changed')
+    await process()
+    expect(
+      await world.rows('select status, last_error from billing.webhook where event_id = $1', [id]),
+    ).toEqual([{ status: 'waiting', last_error: 'undecided' }])
+    record.status = 'paid'
+    await process()
+    expect(await statusOf(id)).toBe('done')
+    expect((await paymentOf('acct')).status).toBe('succeeded')
+  })
+
+  test('an event about a payment that waits for its customer is through: what they do is told anew', async () => {
+    world.script.nextCharges({ kind: 'lost_answer' })
+    world.script.hooks.afterCharge = async () => {
+      world.script.state.silent = true
+    }
+    await world.subscribe('acct')
+    world.script.hooks.afterCharge = async () => {}
+    world.script.state.silent = false
+    const { id: reference } = await paymentOf('acct')
+    world.script.book.get(reference)!.status = 'awaiting'
+    const id = await tell(reference, 'payment.changed')
+    await process()
     expect(await statusOf(id)).toBe('done')
   })
 

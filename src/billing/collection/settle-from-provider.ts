@@ -25,6 +25,8 @@ export type ProviderVerdict =
   | 'settled'
   | 'not_ours'
   | 'not_known'
+  /** The provider itself does not know yet whether the money is taken: look again. */
+  | 'undecided'
   /** A refund of ours is on its way, or went through or failed meanwhile, so what else went back cannot be told yet: look again. */
   | 'in_motion'
 
@@ -49,7 +51,7 @@ export async function settleFromProvider(app: BillingApp, reference: string): Pr
   const outcome = outcomeOfPayment(lookup.payment, ours)
   if (outcome.kind === 'paid') return settleTaken(app, ours, outcome, lookup.payment)
   await settleNotTaken(app, ours, outcome)
-  return 'settled'
+  return outcome.kind === 'unknown' ? 'undecided' : 'settled'
 }
 
 async function settleNotTaken(app: BillingApp, ours: KnownPayment, outcome: PaymentOutcome): Promise<void> {

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type pg from 'pg'
 import { shareStatements } from '../../platform/database/share-statements.ts'
 import type { BillingDb } from '../app.ts'
+import { realTimeIn } from '../payments/payment-rows.ts'
 import type { WebhookClaim } from './webhook.ts'
 
 /** An authentic event on its way into the inbox. */
@@ -132,17 +133,14 @@ export type WaitingWebhook = {
   readonly tries: number
 }
 
-// Long enough for a slow provider; after a crash the events are taken up again by then.
-const leaseSeconds = 60
-
 /**
- * Takes events that need a look, oldest first, and leases them to the caller. One that names the provider's own id finds
+ * Takes events that need a look, oldest first, and leases them to the caller: after a crash they are taken up again. One that names the provider's own id finds
  * its payment here, as soon as we have learned that id ourselves.
  */
-export async function takeWaiting(db: BillingDb, limit: number): Promise<WaitingWebhook[]> {
+export async function takeWaiting(db: BillingDb, limit: number, leaseMs: number): Promise<WaitingWebhook[]> {
   const taken = await sql<{ provider: string; event_id: string; reference: string | null; tries: number }>`
     update billing.webhook w
-    set tries = tries + 1, next_lookup_at = clock_timestamp() + make_interval(secs => ${leaseSeconds}),
+    set tries = tries + 1, next_lookup_at = ${realTimeIn(leaseMs)},
       reference = coalesce(w.reference, (
         select p.provider_reference from billing.payment p
         where p.provider = w.provider and p.provider_id = w.provider_payment limit 1))

@@ -1,5 +1,6 @@
 import type { BillingApp } from '../app.ts'
 import { type ProviderVerdict, settleFromProvider } from '../collection/settle-from-provider.ts'
+import { sendingLeaseMs } from '../payments/payment-rows.ts'
 import { endWebhooks, settleKnown, takeWaiting, type WaitingWebhook, type WebhookEnd } from './inbox-rows.ts'
 import { mostTries, retryAfterSeconds } from './webhook.ts'
 
@@ -15,7 +16,7 @@ export async function processWebhooks(app: BillingApp): Promise<number> {
   let through = await settleKnown(app.db, app.clock())
   const failures: unknown[] = []
   for (let round = 0; round < mostRounds; round++) {
-    const webhooks = await takeWaiting(app.db, mostInFlight)
+    const webhooks = await takeWaiting(app.db, mostInFlight, lookingLeaseMs(app.terms))
     if (webhooks.length === 0) break
     const looks = await lookUp(app, webhooks)
     await endWebhooks(
@@ -29,6 +30,11 @@ export async function processWebhooks(app: BillingApp): Promise<number> {
   // All of them had their turn; the first cause is told to whoever runs the sweep.
   if (failures.length > 0) throw failures[0]
   return through
+}
+
+/** A look sends or looks up what refund of ours is on its way before it asks about the payment. */
+function lookingLeaseMs(terms: BillingApp['terms']): number {
+  return 2 * sendingLeaseMs(terms)
 }
 
 type Look = ProviderVerdict | Error
