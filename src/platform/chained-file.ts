@@ -11,10 +11,21 @@ export class ChainBroken extends Error {
   override name = 'ChainBroken'
 }
 
-/** What is whole of a file. One that is not closed was cut off in the line behind it. */
-export type ChainEnd = { readonly lines: number; readonly hash: string; readonly closed: boolean }
+/** Somebody else wrote into the file after it was read. */
+export class ChainMoved extends Error {
+  override name = 'ChainMoved'
+}
 
-const start: ChainEnd = { lines: 0, hash: '0'.repeat(64), closed: true }
+/** What is whole of a file. One that is not closed was cut off in the line behind it. */
+export type ChainEnd = {
+  readonly lines: number
+  readonly hash: string
+  readonly closed: boolean
+  /** How long the file is, with what is not whole. */
+  readonly bytes: number
+}
+
+const start: ChainEnd = { lines: 0, hash: '0'.repeat(64), closed: true, bytes: 0 }
 
 /**
  * Reads a file of JSON lines in which each line carries the hash of itself and of all before it, and calls `onLine` with
@@ -26,10 +37,8 @@ export async function readChain(
 ): Promise<ChainEnd> {
   if (!existsSync(path)) return start
   let end = start
-  const lines = createInterface({
-    input: createReadStream(path, 'utf8'),
-    crlfDelay: Number.POSITIVE_INFINITY,
-  })
+  const input = createReadStream(path, 'utf8')
+  const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
   let isHalf = false
   for await (const text of lines) {
     const place = `line ${end.lines + 1}`
@@ -42,10 +51,10 @@ export async function readChain(
       throw new ChainBroken(
         `The file was changed at ${place}: its hash does not follow from the lines before. ${onlyBefore}`,
       )
-    end = { lines: end.lines + 1, hash, closed: line['kind'] === 'end' }
+    end = { ...end, lines: end.lines + 1, hash, closed: line['kind'] === 'end' }
     onLine(line)
   }
-  return isHalf ? { ...end, closed: false } : end
+  return { ...end, closed: end.closed && !isHalf, bytes: input.bytesRead }
 }
 
 const onlyBefore = 'Use a whole copy; the lines before that one alone are a file that was cut off.'
@@ -56,7 +65,8 @@ function unreadable(place: string): string {
 
 /**
  * Appends lines to a chained file and closes them off with one of kind `end`, which is on the disk when this returns. Should
- * that fail, on a full disk for one, the file is left as it was: only a process that dies leaves one that is cut off.
+ * that fail, on a full disk for one, the file is left as it was: only a process that dies leaves one that is cut off. Nothing
+ * is appended to a file that somebody else wrote into since it was read, and what they wrote is never taken away.
  */
 export async function appendChain(
   path: string,
@@ -64,43 +74,71 @@ export async function appendChain(
   lines: AsyncIterable<ChainedLine> | Iterable<ChainedLine>,
   closing: ChainedLine,
 ): Promise<ChainEnd> {
-  const file = await open(path, 'a+', 0o600)
-  const { size } = await file.stat()
+  const file = openTail(await open(path, 'a+', 0o600), after.bytes)
   try {
     let end = after
-    let waiting = (await endsInLine(file, size)) ? '\n' : ''
+    let waiting = (await file.endsInLine()) ? '\n' : ''
     const add = (line: ChainedLine) => {
       const hash = hashOf(end.hash, line)
       waiting += `${JSON.stringify({ ...line, hash })}\n`
-      end = { lines: end.lines + 1, hash, closed: line['kind'] === 'end' }
+      end = { ...end, lines: end.lines + 1, hash, closed: line['kind'] === 'end' }
     }
     for await (const line of lines) {
       add(line)
-      if (waiting.length > 65_536) waiting = await written(file, waiting)
+      if (waiting.length <= 65_536) continue
+      await file.append(waiting)
+      waiting = ''
     }
     add({ kind: 'end', ...closing, lines: end.lines + 1 })
-    await written(file, waiting)
+    const bytes = await file.append(waiting)
     await file.sync()
-    return end
+    return { ...end, bytes }
   } catch (error) {
-    await file.truncate(size)
+    await file.takeBack()
     throw error
   } finally {
     await file.close()
   }
 }
 
-/** A last line may have lost no more than its end. */
-async function endsInLine(file: FileHandle, size: number): Promise<boolean> {
-  if (size === 0) return false
-  const { buffer } = await file.read(Buffer.alloc(1), 0, 1, size - 1)
-  return buffer.toString() !== '\n'
+/** The end of an open file, and how far it is known: what stands behind that is somebody else's. */
+function openTail(file: FileHandle, from: number) {
+  let known = from
+  const sizeNow = async () => (await file.stat()).size
+  async function requireOurs(): Promise<void> {
+    if ((await sizeNow()) !== known) throw new ChainMoved(known === from ? untouched : mixed)
+  }
+  return {
+    /** A last line may have lost no more than its end. */
+    async endsInLine(): Promise<boolean> {
+      await requireOurs()
+      if (known === 0) return false
+      const { buffer } = await file.read(Buffer.alloc(1), 0, 1, known - 1)
+      return buffer.toString() !== '\n'
+    },
+    /** How long the file is then. */
+    async append(text: string): Promise<number> {
+      await requireOurs()
+      // Counted piece by piece, because a disk that fills up takes a part.
+      for (let rest = Buffer.from(text); rest.length > 0; ) {
+        const { bytesWritten } = await file.write(rest)
+        known += bytesWritten
+        rest = rest.subarray(bytesWritten)
+      }
+      return known
+    },
+    async takeBack(): Promise<void> {
+      if (known > from && (await sizeNow()) === known) await file.truncate(from)
+    },
+    sync: () => file.sync(),
+    close: () => file.close(),
+  }
 }
 
-async function written(file: FileHandle, text: string): Promise<''> {
-  await file.appendFile(text)
-  return ''
-}
+const untouched =
+  'Somebody else wrote into the file since it was read; nothing was appended, so run this again.'
+const mixed =
+  'Somebody else wrote into the file between these lines, so that it is whole no more; export into a new file and keep both.'
 
 /** Undefined: this is no such line, or not all of one. */
 function parse(text: string): (ChainedLine & { hash: string }) | undefined {

@@ -1,12 +1,14 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { audit } from '../../src/cli/audit.ts'
 import { backlog } from '../../src/cli/backlog.ts'
 import type { Command } from '../../src/cli/command.ts'
 import { db } from '../../src/cli/db.ts'
 import { reconcile } from '../../src/cli/reconcile.ts'
+import { readChain } from '../../src/platform/chained-file.ts'
 import { openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
 import { copyDatabase, disconnectAll, dropDatabase, openWorld, setClock, type World } from '../world.ts'
 import { runCommand } from './run-command.ts'
@@ -136,6 +138,41 @@ test('a file of history grows, and one that was cut, changed or belongs to other
   }
   expect(readFileSync(history, 'utf8')).toBe(whole)
 })
+
+test('of two exports at once the second changes nothing, and the file stays whole', async () => {
+  const file = join(folder, 'twice.jsonl')
+  const table = new pg.Client({ connectionString: world.databaseUrl })
+  await table.connect()
+  try {
+    // The first one has read the file and gathers its lines.
+    await table.query('begin; lock table billing.trial_grant in access exclusive mode')
+    const first = run(audit, ['export', file])
+    await expect.poll(waiting).toBe(1)
+    let isOver = false
+    const second = run(audit, ['export', file]).finally(() => {
+      isOver = true
+    })
+    await expect.poll(async () => isOver || (await waiting()) === 2).toBe(true)
+    await table.query('rollback')
+    expect(await second).toMatchObject({
+      code: 1,
+      error: 'Another export of this installation is running; this one changed nothing.',
+    })
+    expect(await first).toMatchObject({ code: 0 })
+  } finally {
+    await table.end()
+  }
+  const whole = await readChain(file)
+  expect(whole.closed).toBe(true)
+  expect(await json(audit, ['export', file])).toMatchObject([0, { exported: 0, lines: whole.lines + 1 }])
+})
+
+async function waiting(): Promise<number> {
+  const [row] = await world.query<{ count: number }>(
+    `select count(*)::int from pg_locks where relation = 'billing.trial_grant'::regclass and not granted`,
+  )
+  return row!.count
+}
 
 describe('a restored database', () => {
   let copy: string

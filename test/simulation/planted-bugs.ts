@@ -788,6 +788,27 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/restore.test.ts',
   },
   {
+    name: 'two exports append to one file of history at once',
+    file: 'src/cli/audit-export.ts',
+    from: "oneAtATime(sessionUrl, 'audit export', () => exportHistory(app, path))",
+    to: 'exportHistory(app, path)',
+    story: 'test/billing/restore-commands.test.ts',
+  },
+  {
+    name: 'a failed export drops what somebody else appended',
+    file: 'src/platform/chained-file.ts',
+    from: 'if (known > from && (await sizeNow()) === known) await',
+    to: 'if (known > from) await',
+    story: 'src/platform/chained-file.test.ts',
+  },
+  {
+    name: 'who works alone keeps old rows from being cleaned up',
+    file: 'src/platform/database/one-at-a-time.ts',
+    from: '(hashtext(${pg.escapeLiteral(name)})) as got`,',
+    to: '(hashtext($1)) as got`, [name],',
+    story: 'test/platform/one-at-a-time.test.ts',
+  },
+  {
     name: 'a restored database forgets which tokens were revoked',
     file: 'src/billing/reconciliation/applied-history-rows.ts',
     from: 'where id = ${tokenId} and revoked_at is null',
