@@ -85,7 +85,7 @@ function tell({ through, beyond, cutAt }: History, done: AppliedHistory): void {
     )
   else print(`The file holds what was known at ${through}; what happened after that is not in it.`)
   print(
-    `Brought back: ${cancellations} cancellations, ${resumptions} resumptions, ${erasures} erasures, ${trials} used trials, ${tokens} revoked tokens.`,
+    `Brought back: ${cancellations} cancellations, ${resumptions} resumptions, ${erasures} erasures, ${trials} used trials, ${tokens} ends of tokens.`,
   )
   if (cards.length > 0) {
     print(

@@ -49,7 +49,7 @@ async function exportHistory(app: Foundation, path: string): Promise<Exported> {
   let exported = 0
   async function* lines() {
     if (before.lines === 0) yield { kind: 'begin', format: 1, installation }
-    for await (const line of listHistory(app.billing.db, at, (key) => known.has(key))) {
+    for await (const line of listHistory(app.billing.db, (key) => known.has(key))) {
       progress.show(++exported)
       yield line
     }

@@ -16,11 +16,12 @@ rankledger audit apply FILE [--cut-off] [--json]
 \`list\` shows the newest first. An actor is a token's id, \`operator\` for this command line, or \`service\`.
 
 A backup forgets what happened after it. \`export\` appends to FILE, which belongs on another machine, what must not be
-forgotten: cancellations and resumptions, erasures, used trials, changed payment methods, revoked tokens; ids and instants, no
-personal data. Run it every few minutes; of two at once the second ends with exit 1 and changes nothing. Each line carries
-the hash of all before it, so that a file that was cut or changed is noticed. \`apply\` brings those facts back into a restored
-database while charging is stopped; applying twice changes nothing. A file that was cut off while an export wrote it says at
-which line and since when it may lack something; \`--cut-off\` applies what is whole of it. docs/runbook.md has the whole recipe.`,
+forgotten: cancellations and resumptions, erasures, used trials, changed payment methods, tokens that were revoked or rotated;
+ids and instants, no personal data. Run it every few minutes; of two at once the second ends with exit 1 and changes nothing.
+Each line carries the hash of all before it, so that a file that was cut or changed is noticed. \`apply\` brings those facts
+back into a restored database while charging is stopped; applying twice changes nothing. A file that was cut off while an
+export wrote it says at which line and since when it may lack something; \`--cut-off\` applies what is whole of it.
+docs/runbook.md has the whole recipe.`,
 
   async run([verb, ...args]) {
     const load = verb !== undefined && Object.hasOwn(verbs, verb) ? verbs[verb] : undefined

@@ -16,7 +16,7 @@ import { applyHistory } from '../../src/billing/reconciliation/apply-history.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { rollUpDays } from '../../src/billing/summary/roll-up-days.ts'
 import { newToken, tokenIdOf } from '../../src/platform/access/token.ts'
-import { rotateToken } from '../../src/platform/access/token-rows.ts'
+import { revokeToken, rotateToken } from '../../src/platform/access/token-rows.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { appendChain, ChainBroken, readChain } from '../../src/platform/chained-file.ts'
 import { copyDatabase, dropDatabase } from '../world.ts'
@@ -47,13 +47,18 @@ async function dump() {
 
 /** The database is lost; what is there is the backup, and the time is what it is. */
 async function restore(at = world.app.clock()): Promise<HistoryLine[]> {
-  const lines: HistoryLine[] = []
-  for await (const line of listHistory(world.app.db, world.app.clock(), () => false)) lines.push(line)
+  const lines = await listLines()
   const { script } = world
   await world.close()
   world = await openBillingWorld({ on: { url: backup!, script }, now: at })
   backup = undefined
   await stopCharging(world.app.db, 'restored', at, { stopsCalendar: true })
+  return lines
+}
+
+async function listLines(): Promise<HistoryLine[]> {
+  const lines: HistoryLine[] = []
+  for await (const line of listHistory(world.app.db, () => false)) lines.push(line)
   return lines
 }
 
@@ -465,6 +470,83 @@ describe('after a restore', () => {
     expect(taken('gone')).toBe(1)
   })
 
+  describe('a token that was rotated', () => {
+    const hour = 3_600_000
+    const rotate = (token: string, until: Date) =>
+      rotateToken(world.app.pool, tokenIdOf(token), newToken('test'), {
+        now: world.app.clock(),
+        until,
+        expiresAt: null,
+        actor: 'operator',
+      })
+    const statusWith = async (token: string) => (await world.get('/plans', { token })).status
+    const inHours = (hours: number) => new Date(world.app.clock().getTime() + hours * hour)
+
+    test('ends when its overlap does, though the database was lost before', async () => {
+      const token = await world.makeToken()
+      await dump()
+      await rotate(token, inHours(24))
+      const lines = await restore()
+      expect(lines).toMatchObject([{ kind: 'token.replaced', at: '2026-03-06T00:00:00.000Z' }])
+      expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ tokens: 1 })
+      expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ tokens: 0 })
+      // A file that is begun after the restore knows it as well.
+      expect(await listLines()).toEqual(lines)
+      expect(await statusWith(token)).toBe(200)
+      await world.advanceTo('2026-03-06T09:00:00+09:00')
+      expect(await statusWith(token)).toBe(401)
+    })
+
+    test('never ends later than it did, whatever the file says', async () => {
+      const [early, late] = [await world.makeToken(), await world.makeToken()]
+      await rotate(early, inHours(1))
+      await rotate(late, inHours(48))
+      await dump()
+      await rotate(late, inHours(24))
+      const lines = (await restore()).map((line) =>
+        line.token === tokenIdOf(early) ? { ...line, at: inHours(30).toISOString() } : line,
+      )
+      expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ tokens: 1 })
+      await goOn()
+      await world.advanceTo('2026-03-05T10:00:00+09:00')
+      expect([await statusWith(early), await statusWith(late)]).toEqual([401, 200])
+      await world.advanceTo('2026-03-06T09:00:00+09:00')
+      expect(await statusWith(late)).toBe(401)
+    })
+
+    test('and again, or revoked after that, is told anew each time', async () => {
+      const [again, revoked] = [await world.makeToken(), await world.makeToken()]
+      await dump()
+      for (const token of [again, revoked]) await rotate(token, inHours(24))
+      const known = new Set((await listLines()).map(({ key }) => key))
+      await rotate(again, inHours(2))
+      await revokeToken(world.app.pool, tokenIdOf(revoked), world.app.clock())
+      const later = await listLines()
+      expect(later.filter(({ key }) => !known.has(key)).map(({ kind, token }) => [kind, token])).toEqual([
+        ['token.revoked', tokenIdOf(revoked)],
+        ['token.replaced', tokenIdOf(again)],
+      ])
+      const lines = await restore()
+      expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ tokens: 3 })
+      expect([await statusWith(again), await statusWith(revoked)]).toEqual([200, 401])
+      await world.advanceTo('2026-03-05T11:00:00+09:00')
+      expect(await statusWith(again)).toBe(401)
+    })
+
+    test('ends by a file of an earlier release too, which says that it was revoked', async () => {
+      const token = await world.makeToken()
+      await dump()
+      await rotate(token, world.app.clock())
+      const [line] = (await restore()) as [HistoryLine]
+      const [id, at] = [tokenIdOf(token), line.at]
+      const old = { kind: 'token.revoked', key: `token:${id}`, at, token: id } as const
+      expect(await applyHistory(world.app, [old], 'operator')).toMatchObject({ tokens: 1 })
+      expect(await statusWith(token)).toBe(401)
+      expect(await applyHistory(world.app, [old, line], 'operator')).toMatchObject({ tokens: 1 })
+      expect(await statusWith(token)).toBe(401)
+    })
+  })
+
   test('a card that was replaced is not charged, and somebody is told', async () => {
     await world.subscribe('acct', { card: 'bk_test_old' })
     await world.post('/trial', { account_id: 'trial', plan_id: 'starter-monthly' })
@@ -719,7 +801,7 @@ describe('a file of history', () => {
       return appendChain(
         path,
         before,
-        listHistory(world.app.db, world.app.clock(), (key) => known.has(key)),
+        listHistory(world.app.db, (key) => known.has(key)),
         { at: 'now' },
       )
     }

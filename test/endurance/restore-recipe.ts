@@ -16,7 +16,7 @@ import { type Check, none as noneOf, report } from './report.ts'
 /**
  * `npm run restore-recipe -- --server postgres://…`: the recipe of docs/runbook.md, step by step: the built service and
  * the provider as processes of their own, pg_dump and pg_restore from the PATH. A month passes after the dump, with
- * cancellations, an erasure, revoked tokens and money that goes back by hand; then the dump is restored, and two months
+ * cancellations, an erasure, revoked and rotated tokens and money that goes back by hand; then the dump is restored, and two months
  * more pass. Exit 0 only if nobody paid twice or after leaving, nothing that was erased is back, and every invoice has
  * the number it had. With `--rest-days 3` the provider has forgotten every key by the time of the restore.
  */
@@ -69,7 +69,7 @@ async function tryRecipe(): Promise<{ checks: Check[]; details: Record<string, u
   const names = Array.from({ length: Number(values.accounts) }, (_, at) => `acct_${at}`)
   for (const [at, account] of names.entries()) await subscribe(ask, account, cardAt(at))
   await ask.post('/api/billing/trial', { account_id: 'on_trial', plan_id: 'starter-monthly' })
-  const secondToken = await makeToken(first)
+  const [secondToken, rotatedToken] = [await makeToken(first), await makeToken(first)]
   await advance(ask, 'P10D')
   await command(['audit', 'export', history], first)
   const dumpedAt = await now(ask)
@@ -86,6 +86,7 @@ async function tryRecipe(): Promise<{ checks: Check[]; details: Record<string, u
   })
   await subscribe(ask, 'came_later', 'bk_test_ok')
   await command(['token', 'revoke', secondToken.id], first)
+  await command(['token', 'rotate', rotatedToken.id, '--overlap', 'P60D'], first)
   await advance(ask, 'P21D')
   await ask.delete(`/api/billing/accounts/${erased}`)
   const [byHand, byUs, lost] = [names[8]!, names[9]!, names[10]!]
@@ -100,7 +101,7 @@ async function tryRecipe(): Promise<{ checks: Check[]; details: Record<string, u
   if (restDays > 0) await advance(ask, `P${restDays}D`)
   // Notifications arrive by themselves.
   await sleep(3_000)
-  await command(['audit', 'export', history], first)
+  await exportTwiceAtOnce(first)
   const before = await pictureOf(ask, names)
   const lostAt = await now(ask)
   const paidBefore = await paidPerAccount(atProvider)
@@ -124,6 +125,7 @@ async function tryRecipe(): Promise<{ checks: Check[]; details: Record<string, u
   await sleep(3_000)
   const paidAtOnce = await paidPerAccount(atProvider)
   const after = await pictureOf(ask, names)
+  const rotatedInOverlap = await statusWith(rotatedToken)
 
   say('two months more')
   await advance(ask, 'P61D')
@@ -133,9 +135,7 @@ async function tryRecipe(): Promise<{ checks: Check[]; details: Record<string, u
   const book = await runCommand(['reconcile', '--from', '2020-01-01', '--to', end, '--json'], second)
   const alarms = jsonOf(await command(['db', 'alarms', '--json'], second)).alarms
   const erasedNow = await ask.get(`/api/billing/accounts/${erased}`)
-  const revoked = await fetch(`http://127.0.0.1:${port}/api/billing/plans`, {
-    headers: { authorization: `Bearer ${secondToken.token}` },
-  })
+  const [revoked, rotated] = [await statusWith(secondToken), await statusWith(rotatedToken)]
   await stop(service)
 
   const grown = (from: Map<string, number>, to: Map<string, number>, accounts: readonly string[]) =>
@@ -164,7 +164,9 @@ async function tryRecipe(): Promise<{ checks: Check[]; details: Record<string, u
       ),
     ),
     none('erased data that is back', erasedNow.text.includes('@mail.test') ? [erased] : []),
-    none('revoked tokens that work', revoked.status === 401 ? [] : [String(revoked.status)]),
+    none('revoked tokens that work', revoked === 401 ? [] : [String(revoked)]),
+    none('rotated tokens that end early', rotatedInOverlap === 200 ? [] : [String(rotatedInOverlap)]),
+    none('rotated tokens that outlive their overlap', rotated === 401 ? [] : [String(rotated)]),
     none(
       'differences but for what began after the backup',
       reconciled.differences.filter((one: { kind: string }) => one.kind !== 'unknown_here'),
@@ -311,6 +313,18 @@ async function makeToken(environment: Record<string, string>): Promise<{ id: str
   const made = await command(['token', 'create', '--scope', 'admin', '--json'], environment)
   const { token_id, token } = jsonOf(made)
   return { id: token_id, token }
+}
+
+async function statusWith({ token }: { token: string }): Promise<number> {
+  const headers = { authorization: `Bearer ${token}` }
+  return (await fetch(`http://127.0.0.1:${port}/api/billing/plans`, { headers })).status
+}
+
+/** As cron does while the one before still runs: then one of them leaves it to the other. */
+async function exportTwiceAtOnce(environment: Record<string, string>): Promise<void> {
+  const args = ['audit', 'export', history]
+  const both = await Promise.all([runCommand(args, environment), runCommand(args, environment)])
+  if (both.every(({ code }) => code !== 0)) throw new Error(both.map(({ output }) => output).join('\n'))
 }
 
 async function now(ask: Asker): Promise<string> {

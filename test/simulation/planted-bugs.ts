@@ -816,6 +816,20 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/restore.test.ts',
   },
   {
+    name: 'a restored database forgets when rotated tokens end',
+    file: 'src/billing/audit/history-rows.ts',
+    from: 'where replaced_by is not null and expires_at is not null',
+    to: 'where replaced_by is not null and revoked_at is not null',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'a restored database lets a token go on longer than it did',
+    file: 'src/billing/reconciliation/applied-history-rows.ts',
+    from: 'and (expires_at is null or expires_at > ${until})',
+    to: '',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
     name: 'a restored database charges the card that was replaced',
     file: 'src/billing/reconciliation/apply-history.ts',
     from: 'if (card) await loseMethod(',

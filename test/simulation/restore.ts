@@ -113,7 +113,7 @@ async function exportHistory(world: SimulatedWorld): Promise<HistoryLine[]> {
   let lines: HistoryLine[] = []
   await untilDone(world, 'export history', async (billing) => {
     lines = []
-    for await (const line of listHistory(billing.db, billing.clock(), () => false)) lines.push(line)
+    for await (const line of listHistory(billing.db, () => false)) lines.push(line)
     return lines.length
   })
   return lines

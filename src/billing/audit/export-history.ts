@@ -2,9 +2,10 @@ import type { BillingDb } from '../app.ts'
 import type { PlanTerms } from '../tables.ts'
 import {
   type ForgettableEvent,
-  listEndedTokens,
   listForgettableEvents,
   listGrantedTrials,
+  listReplacedTokens,
+  listRevokedTokens,
 } from './history-rows.ts'
 
 /** A fact that a restored database would forget and that matters. Ids, codes and instants; never a person. */
@@ -18,8 +19,10 @@ export type HistoryLine = {
     | 'account.erased'
     | 'trial.granted'
     | 'token.revoked'
+    | 'token.replaced'
   /** Names the line: told again, it is the same. */
   readonly key: string
+  /** Of a replaced token, when it ends; that may be still to come. */
   readonly at: string
   readonly account?: string
   readonly subscription?: string
@@ -32,6 +35,8 @@ export type HistoryLine = {
   /** Those that a trial's first payment method came with, where its plan was replaced. */
   readonly terms?: PlanTerms
   readonly token?: string
+  /** The token that took its place. */
+  readonly replaced_by?: string
 }
 
 const page = 2_000
@@ -39,13 +44,12 @@ const page = 2_000
 /** All that is to be remembered elsewhere, oldest first, but for what is known there already. */
 export async function* listHistory(
   db: BillingDb,
-  now: Date,
   isKnown: (key: string) => boolean,
 ): AsyncGenerator<HistoryLine> {
-  for await (const line of listFacts(db, now)) if (!isKnown(line.key)) yield line
+  for await (const line of listFacts(db)) if (!isKnown(line.key)) yield line
 }
 
-async function* listFacts(db: BillingDb, now: Date): AsyncGenerator<HistoryLine> {
+async function* listFacts(db: BillingDb): AsyncGenerator<HistoryLine> {
   for (let after = ''; ; ) {
     const rows = await listForgettableEvents(db, after, page)
     for (const row of rows) yield lineOf(row)
@@ -67,8 +71,13 @@ async function* listFacts(db: BillingDb, now: Date): AsyncGenerator<HistoryLine>
     if (rows.length < page) break
     after = rows.at(-1)!.account_id
   }
-  for (const { id, ended_at } of await listEndedTokens(db, now))
-    yield { kind: 'token.revoked', key: `token:${id}`, at: ended_at.toISOString(), token: id }
+  for (const { id, revoked_at } of await listRevokedTokens(db))
+    yield { kind: 'token.revoked', key: `token:${id}`, at: revoked_at.toISOString(), token: id }
+  for (const { id, ends_at, replaced_by } of await listReplacedTokens(db)) {
+    const at = ends_at.toISOString()
+    // Rotated once more it ends earlier, which is another line.
+    yield { kind: 'token.replaced', key: `token:${id}:replaced:${at}`, at, token: id, replaced_by }
+  }
 }
 
 function lineOf(row: ForgettableEvent): HistoryLine {

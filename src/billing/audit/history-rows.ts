@@ -57,12 +57,21 @@ export async function listGrantedTrials(
   return rows
 }
 
-/** Tokens that were revoked, or ended because another took their place: a copy may hold a later end, or none. */
-export async function listEndedTokens(db: BillingDb, now: Date): Promise<{ id: string; ended_at: Date }[]> {
-  const { rows } = await sql<{ id: string; ended_at: Date }>`
-    select id, coalesce(revoked_at, expires_at) as ended_at from platform.token
-    where revoked_at is not null or (replaced_by is not null and expires_at <= ${now})
-    order by ended_at, id`.execute(db)
+export async function listRevokedTokens(db: BillingDb): Promise<{ id: string; revoked_at: Date }[]> {
+  const { rows } = await sql<{ id: string; revoked_at: Date }>`
+    select id, revoked_at from platform.token where revoked_at is not null
+    order by revoked_at, id`.execute(db)
+  return rows
+}
+
+export type ReplacedToken = { id: string; ends_at: Date; replaced_by: string }
+
+/** Tokens in whose place another was put, as soon as it is: a copy may hold a later end, or none. */
+export async function listReplacedTokens(db: BillingDb): Promise<ReplacedToken[]> {
+  const { rows } = await sql<ReplacedToken>`
+    select id, expires_at as ends_at, replaced_by from platform.token
+    where replaced_by is not null and expires_at is not null
+    order by expires_at, id`.execute(db)
   return rows
 }
 

@@ -26,6 +26,19 @@ export async function revokeTokenAgain(tx: BillingTx, tokenId: string, at: Date)
   return revoked.rows.length > 0
 }
 
+/** An end comes earlier and never later. False: it ended by then already, or there is no such token. */
+export async function replaceTokenAgain(
+  tx: BillingTx,
+  tokenId: string,
+  { by, until }: { by: string; until: Date },
+): Promise<boolean> {
+  const replaced = await sql`
+    update platform.token set replaced_by = ${by}, expires_at = ${until}
+    where id = ${tokenId} and (expires_at is null or expires_at > ${until})
+    returning id`.execute(tx)
+  return replaced.rows.length > 0
+}
+
 /** Payment methods offered for a trial together with another plan than this one, which nobody has used yet. */
 export async function listOffersOfOtherPlans(
   tx: BillingTx,

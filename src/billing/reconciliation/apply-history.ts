@@ -15,6 +15,7 @@ import {
   listKnownLines,
   listOffersOfOtherPlans,
   markMethodLost,
+  replaceTokenAgain,
   revokeTokenAgain,
 } from './applied-history-rows.ts'
 
@@ -23,6 +24,7 @@ export type AppliedHistory = {
   readonly resumptions: number
   readonly erasures: number
   readonly trials: number
+  /** Those that were revoked, or that end because another took their place. */
   readonly tokens: number
   /** Subscriptions whose payment method was changed after the backup: the old one is not charged, and the new one is lost. */
   readonly cards: readonly string[]
@@ -118,6 +120,8 @@ async function applyAlone(tx: BillingTx, now: Date, line: HistoryLine, actor: Ac
     return { trials: await insertTrialGrant(tx, { accountId, subscriptionId, planId, grantedAt: at }) }
   }
   if (line.kind === 'token.revoked') return { tokens: await revokeTokenAgain(tx, line.token!, at) }
+  if (line.kind === 'token.replaced')
+    return { tokens: await replaceTokenAgain(tx, line.token!, { by: line.replaced_by!, until: at }) }
   if (line.kind !== 'account.erased') return {}
   const accountId = line.account!
   // Subscriptions before the account, as everywhere.
