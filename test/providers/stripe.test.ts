@@ -271,14 +271,15 @@ describe('the official SDK walks through the simulator', () => {
   })
 
   test('every notification is one that the SDK takes for authentic', async () => {
-    await charge(await storeCard('pm_card_visa'), { metadata: { order_id: 'walk-told' } })
-    const { signature, body } = await inbox.first((text) => text.includes('walk-told'))
+    const order_id = `rl_${'7'.repeat(40)}`
+    await charge(await storeCard('pm_card_visa'), { metadata: { order_id } })
+    const { signature, body } = await inbox.first((text) => text.includes(order_id))
     const event = await stripe.webhooks.constructEventAsync(body, signature, secret)
     expectShape('event', event)
     expect(event).toMatchObject({
       type: 'payment_intent.succeeded',
       livemode: false,
-      data: { object: { object: 'payment_intent', metadata: { order_id: 'walk-told' } } },
+      data: { object: { object: 'payment_intent', metadata: { order_id } } },
     })
     await expect(stripe.webhooks.constructEventAsync(body, signature, 'whsec_other')).rejects.toThrow()
     const types = new Set(inbox.bodies().map((text) => JSON.parse(text).type))
@@ -289,7 +290,7 @@ describe('the official SDK walks through the simulator', () => {
     const headers = { 'stripe-signature': signature }
     const delivery = { headers, body: Buffer.from(body), secrets: [secret], now: new Date() }
     expect(provider.verifyWebhook(delivery)).toEqual({ eventId: event.id, message: JSON.parse(body) })
-    expect(provider.readWebhook(JSON.parse(body))).toMatchObject({ reference: 'walk-told' })
+    expect(provider.readWebhook(JSON.parse(body))).toMatchObject({ reference: order_id })
     const dispute = inbox.bodies().find((text) => text.includes('charge.dispute.created'))!
     expect(provider.readWebhook(JSON.parse(dispute))).toMatchObject({
       reference: null,

@@ -160,7 +160,7 @@ function openWalk(
   const { disputes, keyWindowMs } = profileOf()
   const known: Known[] = []
   let made = 0
-  const name = (prefix: string) => `${prefix}_model_agrees_${++made}`
+  const name = () => `rl_${(++made).toString(16).padStart(40, '0')}`
   const staff = async (path: string, body?: object) =>
     (await world.ask('POST', path, { secret: played.key, ...(body && { body }) })).status
 
@@ -194,8 +194,8 @@ function openWalk(
   const moves = {
     async charge() {
       const card = random.pick(cards.filter((one) => one !== 'asks' || played.asks !== undefined))
-      const accountId = random.chance(0.4) && known.length > 0 ? random.pick(known).accountId : name('acct')
-      const key = name('pay')
+      const accountId = random.chance(0.4) && known.length > 0 ? random.pick(known).accountId : name()
+      const key = name()
       const minor = BigInt(random.between(1_000, 90_000))
       const one: Known = {
         key,
@@ -244,7 +244,7 @@ function openWalk(
       if (!one) return
       const left = model.leftOf(bookOf(one))
       const minor = random.chance(0.3) ? left : BigInt(random.between(1, Number(left)))
-      await refund(one, { key: name('ref'), minor }, left)
+      await refund(one, { key: name(), minor }, left)
     },
     async repeatRefund() {
       const one = some(({ over, refunds }) => !over && refunds.length > 0)
@@ -260,7 +260,7 @@ function openWalk(
       const byHand = BigInt(random.between(1, Number(left) - 1))
       model.refundByHand(bookOf(one), byHand)
       await played.refundByHand(world, one.payment!, Number(byHand))
-      await refund(one, { key: name('ref'), minor: left }, left)
+      await refund(one, { key: name(), minor: left }, left)
     },
     async bounce() {
       const one = some((each) => played.bounces && isPaid(each) && bookOf(each).refunds.length > 0)

@@ -309,8 +309,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a notification is done before it took effect',
     file: 'src/billing/webhooks/inbox-rows.ts',
-    from: 'set tries = tries + 1, next_lookup_at = clock_timestamp()',
-    to: "set status = 'done', tries = tries + 1, next_lookup_at = clock_timestamp()",
+    from: 'set tries = tries + 1, next_lookup_at = ${realTimeIn(leaseMs)}',
+    to: "set status = 'done', tries = tries + 1, next_lookup_at = ${realTimeIn(leaseMs)}",
     // Only a notification whose own effect fails shows it; a campaign may draw none.
     story: 'test/billing/webhooks.test.ts',
   },
@@ -337,8 +337,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a key in use counts as forgotten',
     file: 'src/platform/idempotency.ts',
-    from: 'where k.created_at < ${oldest(now)}',
-    to: 'where true',
+    from: 'where ${isForgotten(now)}\n    returning 1',
+    to: 'where true\n    returning 1',
   },
   {
     name: 'a key fits any request',
