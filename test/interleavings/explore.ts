@@ -102,7 +102,7 @@ async function runOnce(
   order: Order,
   cuts: Cuts,
 ): Promise<{ run: Run; broken: string[] }> {
-  const { accountId, A, B, check } = await pair.open(stage)
+  const { accountId, A, B, later, check } = await pair.open(stage)
   const works = { A: () => A(stage.actors.A), B: () => B(stage.actors.B) }
   const run = await runOrder(stage.sides, stage.watcher, works, order, cuts)
   const broken: string[] = run.stoodStill ? ['neither side moves'] : []
@@ -110,6 +110,7 @@ async function runOnce(
   if (run.trace.some(({ code }) => code === '40P01')) broken.push('both sides waited for each other')
   try {
     await stage.settle()
+    await later?.()
     const facts = await readFacts(stage, accountId)
     broken.push(...violations(facts), ...(await check(run, facts)))
   } catch (error) {

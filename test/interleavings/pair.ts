@@ -18,6 +18,8 @@ export type Case = {
   readonly accountId: string
   A(actor: Actor): Promise<unknown>
   B(actor: Actor): Promise<unknown>
+  /** What time brings to an end, once both sides are through and the sweeps have found nothing more to do. */
+  later?(): Promise<void>
   /** What else must hold of this pair, as sentences of what does not. */
   check(run: Run, facts: Facts): string[] | Promise<string[]>
 }

@@ -53,7 +53,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a withdrawn invoice is sent again',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: 'if (attempt.invoiceOpen) return resend(app, attempt)',
+    from: 'if (attempt.invoiceOpen && (await isInvoiceOpen(app.db, attempt.invoiceId))) return resend(app, attempt)',
     to: 'if (attempt) return resend(app, attempt)',
   },
   {
@@ -1641,5 +1641,19 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: 'isService ? openTroublesOfService(billing.db, clock) : openTroublesOfCommand()',
     to: 'openTroublesOfService(billing.db, clock)',
     story: 'test/billing/command-environment.test.ts',
+  },
+  {
+    name: 'what was open when it was taken up is sent again, withdrawn or not',
+    file: 'src/billing/collection/resolve-open-payments.ts',
+    from: 'if (attempt.invoiceOpen && (await isInvoiceOpen(app.db, attempt.invoiceId))) return',
+    to: 'if (attempt.invoiceOpen) return',
+    story: 'test/interleavings/unsent.test.ts',
+  },
+  {
+    name: 'what was withdrawn while it was looked up is sent',
+    file: 'src/billing/payments/charge-payment.ts',
+    from: "if (!(await isInvoiceOpen(app.db, attempt.invoiceId))) return { kind: 'not_sent' }",
+    to: '',
+    story: 'test/interleavings/unsent.test.ts',
   },
 ]

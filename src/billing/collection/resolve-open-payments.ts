@@ -17,6 +17,7 @@ import {
   type PaymentOutcome,
 } from '../payments/payment.ts'
 import {
+  isInvoiceOpen,
   leaseAttempts,
   markSent,
   markUnknown,
@@ -113,7 +114,8 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
         none: { count: verdict.notFoundCount, since: verdict.notFoundSince },
       })
     case 'resend':
-      if (attempt.invoiceOpen) return resend(app, attempt)
+      // Who asks a provider may wait for long, and its invoice may be withdrawn meanwhile.
+      if (attempt.invoiceOpen && (await isInvoiceOpen(app.db, attempt.invoiceId))) return resend(app, attempt)
       return wait(app, attempt, { lookupBy: nextCheck(attempt.sentAt, now, provider.guards.keyWindowMs) })
   }
 }

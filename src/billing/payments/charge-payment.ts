@@ -3,6 +3,7 @@ import type { Card, ChargeOutcome, ChargeRequest, Provider } from '../providers/
 import type { Attempt, MethodInUse, MethodOffer, PaymentOutcome } from './payment.ts'
 import { isUnproven, needsLookupFirst, outcomeOfCharge, outcomeOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
+import { isInvoiceOpen } from './payment-rows.ts'
 import { mayUse } from './setup.ts'
 import { findHolder } from './setup-rows.ts'
 
@@ -17,6 +18,8 @@ export async function chargePayment(app: BillingApp, attempt: Attempt): Promise<
     if (isKnown) return outcomeOfLookup(lookup, attempt)
     // Nothing has left us as long as nobody answers.
     if (lookup.kind !== 'none') return { kind: 'not_sent' }
+    // The lookup took its time, and the invoice may be withdrawn by now.
+    if (!(await isInvoiceOpen(app.db, attempt.invoiceId))) return { kind: 'not_sent' }
   }
   const ready = await readyMethod(app, attempt.method)
   // The lost database may have charged a payment method that is gone, and may itself have spent a one-time key.

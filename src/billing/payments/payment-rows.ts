@@ -169,6 +169,17 @@ export async function markSent(db: BillingDb, { paymentId, lease }: Leased, now:
   return marked !== undefined
 }
 
+/** Whether an invoice still waits for its money. */
+export async function isInvoiceOpen(db: BillingDb, invoiceId: string): Promise<boolean> {
+  const found = await db
+    .selectFrom('billing.invoice')
+    .select('id')
+    .where('id', '=', invoiceId)
+    .where('status', '=', 'open')
+    .executeTakeFirst()
+  return found !== undefined
+}
+
 type Leased = Pick<Attempt, 'paymentId' | 'lease'>
 
 /** Whoever took a payment up since has another lease, and may have sent it. */

@@ -6,7 +6,7 @@ import { lateSweep, limiterFirst, limiterLimiter } from './machinery.ts'
 import { refundBounces, refundElsewhere, refundParts, refundRefund, refundWebhook } from './refunds.ts'
 import { renewCancel, renewCard, renewRenew, retryCard } from './renewals.ts'
 import { keyRefund, keySubscribe, subscribeSubscribe, trialSubscribe, trialTrial } from './trials-and-keys.ts'
-import { unsentCard, unsentLate, unsentMoves } from './unsent.ts'
+import { resendCancel, unsentCancel, unsentCard, unsentLate, unsentMoves } from './unsent.ts'
 import { webhookApi, webhookCancel, webhookWebhook } from './webhooks.ts'
 
 export const allPairs: readonly Pair[] = [
@@ -17,6 +17,8 @@ export const allPairs: readonly Pair[] = [
   unsentCard,
   unsentLate,
   unsentMoves,
+  unsentCancel,
+  resendCancel,
   confirmRetry,
   confirmCard,
   refundRefund,

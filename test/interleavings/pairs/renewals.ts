@@ -37,7 +37,7 @@ export async function changeCard({ app }: Actor, subscriptionId: string) {
   return (await beginCardChange(app, subscriptionId))(app)
 }
 
-function chargesOf(facts: Facts): number {
+export function chargesOf(facts: Facts): number {
   return facts.provider.filter(({ paid }) => paid).length
 }
 

@@ -5,10 +5,13 @@ import {
 } from '../../../src/billing/collection/resolve-open-payments.ts'
 import { retryDueInvoices } from '../../../src/billing/collection/retry-due-invoices.ts'
 import { renewDueSubscriptions } from '../../../src/billing/lifecycle/renew-due-subscriptions.ts'
+import type { Subscription } from '../../../src/billing/subscriptions/subscription.ts'
 import { onlyProvider } from '../../billing/scripted-billing.ts'
-import { endsOf, type Pair, paidOnce, unless } from '../pair.ts'
+import type { ChargePlay } from '../../billing/scripted-provider.ts'
+import { type Case, endsOf, type Pair, paidOnce, unless } from '../pair.ts'
+import type { Run } from '../run-order.ts'
 import { type Actor, card, firstRenewal, type Stage } from '../stage.ts'
-import { beginCardChange, changeCard } from './renewals.ts'
+import { beginCardChange, cancel, changeCard, chargesOf } from './renewals.ts'
 
 /** A renewal whose charge never left us. */
 async function openUnsentRenewal(stage: Stage) {
@@ -21,8 +24,8 @@ async function openUnsentRenewal(stage: Stage) {
   return { accountId, subscriptionId }
 }
 
-/** A renewal that was declined, and whose retry never left us. */
-async function openUnsentRetry(stage: Stage) {
+/** A renewal that was declined, and whose retry met this. */
+async function openRetry(stage: Stage, met: ChargePlay) {
   const accountId = stage.newAccount()
   const { subscriptionId } = await stage.subscribe(accountId)
   stage.skipTo(firstRenewal)
@@ -30,7 +33,7 @@ async function openUnsentRetry(stage: Stage) {
   await renewDueSubscriptions(stage.app)
   stage.script.declineCard(card, null)
   stage.skipTo('2026-04-06T09:00:00+09:00')
-  stage.script.nextCharges({ kind: 'not_sent' })
+  stage.script.nextCharges(met)
   await retryDueInvoices(stage.app)
   await stage.passTime()
   return { accountId, subscriptionId }
@@ -43,7 +46,7 @@ export const unsentCard: Pair = {
   fact: 'a retry that never left us makes way for a new card, or is sent, and the money is taken once',
   isVariant: true,
   async open(stage) {
-    const { accountId, subscriptionId } = await openUnsentRetry(stage)
+    const { accountId, subscriptionId } = await openRetry(stage, { kind: 'not_sent' })
     return {
       accountId,
       A: ({ app }) => sendUnsentPayments(app),
@@ -96,7 +99,7 @@ export const unsentLate: Pair = {
   fact: 'whoever slept through its lease does not call unsent what somebody else sends meanwhile',
   isVariant: true,
   async open(stage) {
-    const { accountId, subscriptionId } = await openUnsentRetry(stage)
+    const { accountId, subscriptionId } = await openRetry(stage, { kind: 'not_sent' })
     return {
       accountId,
       A: async (actor) => {
@@ -116,6 +119,56 @@ export const unsentLate: Pair = {
       },
     }
   },
+}
+
+export const unsentCancel: Pair = {
+  name: 'unsent-cancel',
+  fact: 'a retry that never left us is not sent for an invoice whose withdrawal could be read before',
+  isVariant: true,
+  open: (stage) => openRetryAndCancel(stage, { kind: 'not_sent' }, ({ app }) => sendUnsentPayments(app)),
+}
+
+export const resendCancel: Pair = {
+  name: 'resend-cancel',
+  fact: 'a retry that never arrived is not sent again for an invoice whose withdrawal could be read before',
+  isVariant: true,
+  open: (stage) => openRetryAndCancel(stage, { kind: 'lost_request' }, ({ app }) => resolveOpenPayments(app)),
+}
+
+async function openRetryAndCancel(stage: Stage, met: ChargePlay, A: Case['A']): Promise<Case> {
+  const { accountId, subscriptionId } = await openRetry(stage, met)
+  return {
+    accountId,
+    A,
+    B: (actor) => cancel(actor, subscriptionId),
+    // What was sent and is not sent again is in doubt until the provider has forgotten its key.
+    later: async () => {
+      for (const instant of ['2026-04-07T10:00:00+09:00', '2026-04-07T11:00:00+09:00']) {
+        stage.skipTo(instant)
+        await stage.settle()
+      }
+    },
+    check: (run, facts) => {
+      const [, canceled] = endsOf<number | Subscription>(run, (value) =>
+        typeof value === 'number' ? String(value) : value.status,
+      )
+      const paid = chargesOf(facts) === 2
+      return [
+        ...unless(
+          canceled === 'canceled' || (canceled === 'canceling' && paid),
+          `it is ${canceled}, paid: ${paid}`,
+        ),
+        ...unless(!sentAfterReading(run), 'it was sent though its withdrawal could be read'),
+      ]
+    },
+  }
+}
+
+/** Whether the first side did anything between the end of the other one and its charge: then it could have read of it. */
+function sentAfterReading({ trace }: Run): boolean {
+  const ended = trace.findLastIndex(({ side, kind }) => side === 'B' && kind === 'commit')
+  const charged = trace.findIndex(({ side, label }) => side === 'A' && label === 'charge')
+  return trace.slice(ended + 1, Math.max(charged, 0)).some(({ side }) => side === 'A')
 }
 
 async function isFree({ app }: Stage, subscriptionId: string): Promise<boolean> {
