@@ -44,6 +44,22 @@ const price = ['--amount', '9900', '--currency', 'KRW', '--interval', 'month']
 test.each([
   ['token', token, ['create', '--scope', 'admin', '--name', 'red \u001b[31m'], /--name takes one line/],
   ['token', token, ['create', '--scope', 'admin', '--name', 'x'.repeat(201)], /at most 200/],
+  ...[
+    ['--scope', 'admin'],
+    ['--workspace', '*'],
+    ['--account', 'acme'],
+    ['--name', 'ci'],
+    ['--name', ''],
+    ['--expires', 'P90D'],
+  ].map(
+    (flag) =>
+      [
+        'token',
+        token,
+        ['create', '--print-only', '--json', ...flag],
+        /--print-only takes no other option than --json/,
+      ] as const,
+  ),
   ['plan', plan, ['put', 'pro', '--name', 'Pro\nTotal 0', ...price], /--name takes one line of 1 to 200/],
   ['plan', plan, ['put', 'pro', '--name', 'Pro \u202e0099', ...price], /control characters/],
   ['db', db, ['stop-charging', '--cause', ''], /--cause takes one line of 1 to 200/],

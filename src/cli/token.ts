@@ -46,21 +46,18 @@ seconds everywhere. Both take the id that list shows, or the token itself, which
 
 async function create(args: string[]): Promise<number> {
   const { values } = parseOnlyFlags(args, {
-    scope: { type: 'string', multiple: true, default: [] },
+    scope: { type: 'string', multiple: true },
     workspace: { type: 'string' },
     account: { type: 'string' },
-    name: { type: 'string', default: '' },
+    name: { type: 'string' },
     expires: { type: 'string' },
     'print-only': { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   })
+  if (values['print-only']) return printOnly(values)
   const made = makeToken()
-  if (values['print-only']) {
-    show(made, values.json)
-    return 0
-  }
-  const wanted = readScopes(values.scope)
-  const name = readLine('--name', values.name, 200, 0)
+  const wanted = readScopes(values.scope ?? [])
+  const name = readLine('--name', values.name ?? '', 200, 0)
   const rights = rightsOf(wanted, {
     workspace: readBinding('--workspace', values.workspace),
     account: readBinding('--account', values.account),
@@ -81,6 +78,15 @@ async function create(args: string[]): Promise<number> {
     warnOfLacking(rights)
     return 0
   })
+}
+
+/** Nothing is stored, so there is nowhere to keep rights, a name or an end: such a token may do everything. */
+function printOnly({ 'print-only': _, json, ...others }: { 'print-only': boolean; json: boolean }): number {
+  const [other] = Object.keys(others)
+  if (other !== undefined)
+    throw new UsageError(`--print-only takes no other option than --json, so leave out --${other}.`)
+  show(makeToken(), json)
+  return 0
 }
 
 /** Such a token is made all the same: it may be meant for plans or models alone. */
