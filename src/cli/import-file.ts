@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
+import { type BigIntStats, fstatSync } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import type {
   ImportChunk,
@@ -8,7 +9,7 @@ import type {
   ImportSource,
   RejectionSink,
 } from '../batch/import.ts'
-import { CommandFailed, explainFile } from './command.ts'
+import { CommandFailed, explainFile, UsageError } from './command.ts'
 import { type CsvPart, type CsvRecord, readCsv, writeCsvRow } from './csv.ts'
 
 /** The columns that a file may have, and those it must have. */
@@ -262,6 +263,26 @@ function jsonRecord(line: number, raw: string): ImportRecord {
     // Falls through: told by its code.
   }
   return { line, raw, code: 'invalid_json' }
+}
+
+/**
+ * Where rejected records go. It is never the file that is read, under whatever name: the first of them would empty it, and the
+ * rest of it would be gone.
+ */
+export async function readRejectsPath(
+  given: string | undefined,
+  path: string,
+  what: 'ranks' | 'volumes',
+): Promise<string> {
+  const rejectsPath = given ?? (path === '-' ? `rejected-${what}.csv` : `${path}.rejected.csv`)
+  const isThere = (stats: Promise<BigIntStats>) => stats.catch(() => undefined)
+  const read = path === '-' ? fstatSync(0, { bigint: true }) : await isThere(stat(path, { bigint: true }))
+  const written = await isThere(stat(rejectsPath, { bigint: true }))
+  if (read?.isFile() && written?.dev === read.dev && written.ino === read.ino)
+    throw new UsageError(
+      'The rejected lines would be written over the file that is read; name another with --rejects.',
+    )
+  return rejectsPath
 }
 
 /** A CSV file of rejected records: line, reason and the text as it stood. It comes into being with the first one. */

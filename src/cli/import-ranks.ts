@@ -4,7 +4,7 @@ import { rankArchive } from '../batch/retention/rank-archive.ts'
 import { restoreRanks } from '../batch/retention/restore-ranks.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import { parseFlags, UsageError } from './command.ts'
-import { openRejects } from './import-file.ts'
+import { openRejects, readRejectsPath } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
 import { formatFlags, openArchiveNamed, openImport, whileImporting } from './open-import.ts'
 
@@ -23,8 +23,8 @@ export async function importRanks(args: string[]): Promise<number> {
     throw new UsageError('Name the workspace: --workspace ID, 1 to 64 of A-Za-z0-9_.:-')
   }
   const columns = { known: Object.keys(RankForm.properties), required: RankForm.required }
+  const rejectsPath = await readRejectsPath(values.rejects, path, 'ranks')
   const source = await openImport(path, 'ranks', columns, values)
-  const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-ranks.csv' : `${path}.rejected.csv`)
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('ranks', source.size)
@@ -42,8 +42,8 @@ async function importArchive(
   workspace: string | null,
   { rejects: given, json }: { rejects?: string | undefined; json: boolean },
 ): Promise<number> {
+  const rejectsPath = await readRejectsPath(given, path, 'ranks')
   const archive = await openArchiveNamed(rankArchive, path)
-  const rejectsPath = given ?? `${path}.rejected.csv`
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('ranks', archive.rows)

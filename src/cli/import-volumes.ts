@@ -3,7 +3,7 @@ import { volumeArchive } from '../batch/retention/volume-archive.ts'
 import { importVolumes as importVolumeFile } from '../batch/volumes/import-volumes.ts'
 import { VolumeForm } from '../batch/volumes/volume-form.ts'
 import { parseFlags, UsageError } from './command.ts'
-import { openRejects } from './import-file.ts'
+import { openRejects, readRejectsPath } from './import-file.ts'
 import { openProgress, reportImport } from './import-report.ts'
 import { formatFlags, openArchiveNamed, openImport, whileImporting } from './open-import.ts'
 
@@ -17,8 +17,8 @@ export async function importVolumes(args: string[]): Promise<number> {
   if (!path || more.length > 0) throw new UsageError('Name one file, or - for standard input.')
   if (path.endsWith('.parquet')) return importArchive(path, values)
   const columns = { known: Object.keys(VolumeForm.properties), required: VolumeForm.required }
+  const rejectsPath = await readRejectsPath(values.rejects, path, 'volumes')
   const source = await openImport(path, 'volumes', columns, values)
-  const rejectsPath = values.rejects ?? (path === '-' ? 'rejected-volumes.csv' : `${path}.rejected.csv`)
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('volumes', source.size)
@@ -32,8 +32,8 @@ async function importArchive(
   path: string,
   { rejects: given, json }: { rejects?: string | undefined; json: boolean },
 ): Promise<number> {
+  const rejectsPath = await readRejectsPath(given, path, 'volumes')
   const archive = await openArchiveNamed(volumeArchive, path)
-  const rejectsPath = given ?? `${path}.rejected.csv`
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
     const progress = openProgress('volumes', archive.rows)

@@ -1,7 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  linkSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type ImportSource, type ImportTarget, importRecords } from '../../src/batch/import.ts'
@@ -42,20 +52,20 @@ type Ended = { code: number | null; stdout: string; stderr: string }
 /** Runs the built command, as operators do, in a process of its own. */
 function start(
   args: string[],
-  more: { input?: string; preload?: string; env?: Record<string, string> } = {},
+  more: { input?: string; inputFile?: string; preload?: string; env?: Record<string, string> } = {},
 ) {
   const child: ChildProcess = spawn(
     process.execPath,
     [...(more.preload ? ['--import', more.preload] : []), main, 'import', ...args],
     {
       env: { PATH: process.env['PATH'], ...world.environment, ...more.env },
-      stdio: ['pipe', 'pipe', 'pipe'],
+      stdio: [more.inputFile === undefined ? 'pipe' : openSync(more.inputFile, 'r'), 'pipe', 'pipe'],
     },
   )
   const said = { stdout: '', stderr: '' }
   child.stdout!.on('data', (data) => (said.stdout += data))
   child.stderr!.on('data', (data) => (said.stderr += data))
-  child.stdin!.end(more.input ?? '')
+  child.stdin?.end(more.input ?? '')
   const ended = new Promise<Ended>((resolve) => child.on('close', (code) => resolve({ code, ...said })))
   return { child, ended }
 }
@@ -345,6 +355,51 @@ describe('importing ranks', () => {
     expect(ended.map(({ code }) => code)).toEqual([2, 2, 2, 2])
     const missing = await start(['ranks', 'nowhere.csv', '--workspace', 'ws']).ended
     expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('nowhere.csv cannot be read')])
+  })
+})
+
+describe('rejected lines never go into the file that is read', () => {
+  const text = 'keyword,day,status,position,url,checked_at\nnobody registered this,2029-10-01,absent,,,\n'
+
+  /** Every other name by which the same file can be reached. */
+  function otherNames(path: string): string[] {
+    const [link, hard] = [`${path}.link`, `${path}.hard`]
+    symlinkSync(path, link)
+    linkSync(path, hard)
+    return [path, relative(process.cwd(), path), join(folder, '.', basename(path)), link, hard]
+  }
+
+  test.each(['ranks', 'volumes'])('%s: by none of its names', async (what) => {
+    const path = writeFile(text)
+    const workspace = what === 'ranks' ? ['--workspace', await newWorkspace()] : []
+    for (const rejects of otherNames(path)) {
+      const { code, stderr } = await start([what, path, ...workspace, '--rejects', rejects]).ended
+      expect({ rejects, code, stderr }).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/^The rejected lines would be written over the file that is read/),
+      })
+    }
+    expect(readFileSync(path, 'utf8')).toBe(text)
+  })
+
+  test('nor where none is named, or the file comes by standard input', async () => {
+    const path = writeFile(text)
+    symlinkSync(path, `${path}.rejected.csv`)
+    const workspace = ['--workspace', await newWorkspace()]
+    const [unnamed, piped] = [
+      await start(['ranks', path, ...workspace]).ended,
+      await start(['ranks', '-', ...workspace, '--rejects', path], { inputFile: path }).ended,
+    ]
+    expect([unnamed.code, piped.code]).toEqual([2, 2])
+    expect(readFileSync(path, 'utf8')).toBe(text)
+  })
+
+  test('nor an archive', async () => {
+    const path = join(folder, 'ranks.parquet')
+    writeFileSync(path, text)
+    expect((await start(['ranks', path, '--rejects', path]).ended).code).toBe(2)
+    expect((await start(['volumes', path, '--rejects', path]).ended).code).toBe(2)
+    expect(readFileSync(path, 'utf8')).toBe(text)
   })
 })
 
