@@ -1,6 +1,6 @@
 import type { Config } from './config.ts'
 import { logEvents } from './log-events.ts'
-import { createLog, type Log } from './platform/log/log.ts'
+import { createLog, type Log, outputTo } from './platform/log/log.ts'
 import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
 
 export type ServiceLog = Log<typeof logEvents>
@@ -10,17 +10,18 @@ const opened = new WeakMap<Config, OpenedLog>()
 
 /**
  * Opens the log first, so that whatever goes wrong afterwards is said through it. One configuration has one log: the
- * guard of the process's output must know the secrets that are made or found later.
+ * guard of the process's output must know the secrets that are made or found later. Whoever opens it first says where its
+ * lines go: to standard output, unless that is for a command's result.
  */
-export function openLog(config: Config): OpenedLog {
+export function openLog(config: Config, output: 'stdout' | 'stderr' = 'stdout'): OpenedLog {
   const known = opened.get(config)
   if (known) return known
-  const made = makeLog(config)
+  const made = makeLog(config, output)
   opened.set(config, made)
   return made
 }
 
-function makeLog(config: Config): OpenedLog {
+function makeLog(config: Config, output: 'stdout' | 'stderr'): OpenedLog {
   const secrets = createSecretSet()
   for (const secret of [
     config.bootstrapToken,
@@ -31,5 +32,8 @@ function makeLog(config: Config): OpenedLog {
     if (secret) secrets.add(secret)
   }
   for (const { key } of config.vaultKeys) secrets.add(key.toString('base64'))
-  return { log: createLog(logEvents, { level: config.logLevel, secrets }), secrets }
+  return {
+    log: createLog(logEvents, { level: config.logLevel, secrets, destination: outputTo(output) }),
+    secrets,
+  }
 }

@@ -108,14 +108,15 @@ async function during<T extends Foundation>(
 
 /**
  * Runs a command with all that the process says under guard, and what it fails with as well: an error may quote a
- * setting or an answer, so its sentence takes the same stages as a line of the log before anybody reads it.
+ * setting or an answer, so its sentence takes the same stages as a line of the log before anybody reads it. Where standard
+ * output is for results, the log goes to standard error.
  */
 export async function underGuard(
   config: Config,
   options: OutputGuardOptions,
   work: () => Promise<number>,
 ): Promise<number> {
-  const { log } = openLog(config)
+  const { log } = openLog(config, options.stdout === 'results' ? 'stderr' : 'stdout')
   const guard = guardProcessOutput(log, options)
   try {
     return await work()

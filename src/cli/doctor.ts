@@ -35,7 +35,7 @@ provider, changes nothing, and exits 1 if anything is at fault.`,
 async function examine(tell: Tell): Promise<void> {
   const config = readEnvironment(tell)
   if (!config) return
-  const guard = guardProcessOutput(openLog(config).log, { stdout: 'results' })
+  const guard = guardProcessOutput(openLog(config, 'stderr').log, { stdout: 'results' })
   try {
     await lookAtDisk(config, tell)
     // Opening ends at the first trouble, and in sandbox mode makes the tables of an empty database: so only a fit one is opened.

@@ -12,7 +12,7 @@ export const migrate: Command = {
   async run(args) {
     const { values } = parseOnlyFlags(args, { json: { type: 'boolean', default: false } })
     const config = loadConfig()
-    const database = await openDatabase(config, openLog(config))
+    const database = await openDatabase(config, openLog(config, 'stderr'))
     try {
       const { applied, present } = await migrateDatabase(config, database)
       if (values.json) printJson({ applied, present })

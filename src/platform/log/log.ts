@@ -40,7 +40,7 @@ export function createLog<E extends EventSpec>(
   events: E,
   options: LogOptions,
 ): Log<E & typeof platformEvents> {
-  const { level, secrets, destination = standardOutput() } = options
+  const { level, secrets, destination = outputTo('stdout') } = options
   const on: Stages = { admit: true, maskNames: true, maskValues: true, guardBytes: true, ...options.stages }
 
   const admit = admission({ ...platformEvents, ...events })
@@ -77,9 +77,9 @@ export function createLog<E extends EventSpec>(
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error'), sanitize }
 }
 
-/** The file descriptor itself, so that guarding `process.stdout` does not lead back into the log. */
-function standardOutput(): Destination {
-  const stream = pino.destination({ dest: 1, sync: true })
+/** The file descriptor itself, so that guarding the process's streams does not lead back into the log. */
+export function outputTo(name: 'stdout' | 'stderr'): Destination {
+  const stream = pino.destination({ dest: name === 'stdout' ? 1 : 2, sync: true })
   return {
     write: (bytes) => stream.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString()),
   }
