@@ -1,9 +1,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { ConfigError, loadConfig, readConfig } from './config.ts'
 import { newToken } from './platform/access/token.ts'
+
+afterEach(() => void vi.unstubAllEnvs())
 
 const key = (fill: number) => Buffer.alloc(32, fill).toString('base64')
 const live = {
@@ -211,6 +213,56 @@ test('a database on this machine needs no TLS in live mode', () => {
     '/x?host=/run/pg',
   ])
     expect(problemsOf({ ...live, DATABASE_URL: `postgres://${where}` }), where).toEqual([])
+})
+
+test.each([
+  ['db.example/x?host=127.0.0.1', {}],
+  ['db.example/x?host=db.example&host=/run/pg', {}],
+  ['/x', {}],
+  ['/x', { PGHOST: '/run/pg' }],
+  ['db.example/x', { PGSSLMODE: 'verify-full' }],
+  ['db.example/x?ssl=true', {}],
+  ['db.example/x?sslmode=disable&sslmode=verify-full', {}],
+  ['db.example/x?sslmode=verify-full&sslrootcert=/no/such/file', {}],
+  ['db.example/x?sslrootcert=/no/such/file', {}],
+])('live mode takes %s with %o, as the driver reads it', (where, environment) => {
+  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value)
+  expect(problemsOf({ ...live, DATABASE_URL: `postgres://${where}` })).toEqual([])
+})
+
+test.each([
+  ['/x', { PGHOST: 'db.example' }],
+  ['/x?host=', { PGHOST: 'db.example' }],
+  ['127.0.0.1/x?host=db.example', {}],
+  ['127.0.0.1/x?host=/run/pg&host=db.example', {}],
+  ['db.example/x?sslmode=verify-full&sslmode=disable', {}],
+  ['db.example/x?sslmode=disable&sslrootcert=/no/such/file', { PGSSLMODE: 'verify-full' }],
+  ['db.example/x', { PGSSLMODE: 'no-verify' }],
+  ['db.example/x?ssl=no-verify', {}],
+])('live mode refuses %s with %o, as the driver reads it', (where, environment) => {
+  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value)
+  expect(problemsOf({ ...live, DATABASE_URL: `postgres://${where}` })).toEqual([
+    expect.stringMatching(/^DATABASE_URL leads to another machine without TLS/),
+  ])
+})
+
+test.each(['a:100%pure@db/x', 'a:%ff@db/x', 'a@db/x?application_name=%', 'a@db/%E0%A4'])(
+  'a percent sign that stands for no character is a problem of the environment: %s',
+  (where) => {
+    for (const name of ['DATABASE_URL', 'DATABASE_URL_SESSION', 'DATABASE_URL_READ'])
+      expect(
+        problemsOf({
+          ...live,
+          [name]: `postgres://${where}${where.includes('?') ? '&' : '?'}sslmode=require`,
+        }).filter((problem) => problem.includes('%25')),
+      ).toEqual([expect.stringMatching(`^${name} holds a % that stands for no character`)])
+  },
+)
+
+test('a URL that the driver refuses is a problem of the environment, and not said back', () => {
+  const problems = problemsOf({ ...live, DATABASE_URL: 'postgres://a:hidden@db/x?sslnegotiation=direkt' })
+  expect(problems[0]).toMatch(/^DATABASE_URL cannot be read by the driver/)
+  expect(problems.join()).not.toContain('hidden')
 })
 
 test('a base URL is an origin', () => {

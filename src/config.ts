@@ -3,11 +3,11 @@ import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import type { SourceSettings } from './batch/sources/port.ts'
 import { isToken } from './platform/access/token.ts'
-import { isLoopback } from './platform/loopback.ts'
+import { isOnThisMachine, readDatabaseUrl } from './platform/database/database-url.ts'
 import { parseCron } from './platform/queue/cron.ts'
 import { isZone } from './platform/time.ts'
 import type { VaultKey } from './platform/vault/vault.ts'
-import { type Environment, openReader } from './settings/environment.ts'
+import { type Environment, openReader, type Reader } from './settings/environment.ts'
 import {
   type ProviderSettings,
   providerKeysIn,
@@ -107,9 +107,9 @@ export function readConfig(environment: Environment): Config {
     mode,
     host: read.text('HOST') ?? '127.0.0.1',
     port: read.integer('PORT', 8080, 0, 65_535),
-    databaseUrl: read.url('DATABASE_URL', ['postgres:', 'postgresql:']),
-    databaseUrlSession: read.url('DATABASE_URL_SESSION', ['postgres:', 'postgresql:']),
-    databaseUrlRead: read.url('DATABASE_URL_READ', ['postgres:', 'postgresql:']),
+    databaseUrl: readUrl(read, 'DATABASE_URL', problems),
+    databaseUrlSession: readUrl(read, 'DATABASE_URL_SESSION', problems),
+    databaseUrlRead: readUrl(read, 'DATABASE_URL_READ', problems),
     database: {
       poolSize: read.integer('DATABASE_POOL_SIZE', 20, 2, 1_000),
       connectTimeoutMs: read.integer('DATABASE_CONNECT_TIMEOUT_MS', 5_000, 100, 60_000),
@@ -205,6 +205,27 @@ function lacksWebhookSecrets({ provider }: Config): boolean {
   return signsMessages(provider.name) && provider.webhookSecrets.length === 0
 }
 
+/** A database URL that the driver can read, too. What it would say of another may quote it, and is not said. */
+function readUrl(read: Reader, name: string, problems: string[]): string | undefined {
+  const text = read.url(name, ['postgres:', 'postgresql:'])
+  if (text === undefined) return undefined
+  const canRead = (reading: () => unknown) => {
+    try {
+      reading()
+      return true
+    } catch {
+      return false
+    }
+  }
+  if (!canRead(() => decodeURIComponent(text)))
+    problems.push(
+      `${name} holds a % that stands for no character; write a % of its own, as in a password, as %25.`,
+    )
+  else if (canRead(() => readDatabaseUrl(text))) return text
+  else problems.push(`${name} cannot be read by the driver of PostgreSQL; correct what stands behind its ?.`)
+  return undefined
+}
+
 /** Database URLs that would send customers' data over a network in the clear. */
 function unencrypted(config: Config): string[] {
   const urls = {
@@ -214,11 +235,8 @@ function unencrypted(config: Config): string[] {
   }
   return Object.entries(urls).flatMap(([name, text]) => {
     if (text === undefined) return []
-    const url = new URL(text)
-    const host = url.searchParams.get('host') ?? decodeURIComponent(url.hostname)
-    const isNear = host === '' || host.startsWith('/') || isLoopback(host.replace(/^\[|\]$/g, ''))
-    const isSafe = /^(?:require|verify-ca|verify-full)$/.test(url.searchParams.get('sslmode') ?? '')
-    return isNear || isSafe
+    const address = readDatabaseUrl(text)
+    return isOnThisMachine(address) || address.demandsTls
       ? []
       : [
           `${name} leads to another machine without TLS; with MODE=live end it with ?sslmode=verify-full (or require).`,

@@ -1,5 +1,6 @@
 import type { Config } from './config.ts'
 import { explainConnecting } from './platform/database/database-errors.ts'
+import { readDatabaseUrl } from './platform/database/database-url.ts'
 import type { PoolLimits } from './platform/database/db.ts'
 import {
   type FoundSchema,
@@ -33,8 +34,8 @@ export async function openDatabase(
 ): Promise<Database> {
   if (config.databaseUrl) {
     for (const url of [config.databaseUrl, config.databaseUrlSession, config.databaseUrlRead]) {
-      const password = url && new URL(url).password
-      if (password) secrets.add(decodeURIComponent(password))
+      const password = url && readDatabaseUrl(url).password
+      if (password) secrets.add(password)
     }
     return {
       url: config.databaseUrl,

@@ -1,7 +1,8 @@
 import pg from 'pg'
 import type { Config } from '../config.ts'
 import { openDatabase } from '../database.ts'
-import { explainConnecting, serverOf, troubleOf } from '../platform/database/database-errors.ts'
+import { explainConnecting, troubleOf } from '../platform/database/database-errors.ts'
+import { isOnThisMachine, readDatabaseUrl, serverOf } from '../platform/database/database-url.ts'
 import { lookAtRole } from '../platform/database/grants.ts'
 import { pendingMigrations } from '../platform/database/migrate.ts'
 import { type Connection, lookAtConnection, sharesSessions } from '../platform/database/pooler.ts'
@@ -205,8 +206,8 @@ async function lookInside(client: pg.Client, setting: string, config: Config, te
       `this machine and the database differ by ${(skewMs / 1000).toFixed(1)} s; set both clocks by NTP`,
     )
   else tell('clock', 'ok', `the database's differs by ${Math.round(Math.abs(skewMs))} ms`)
-  const host = config.databaseUrl ? new URL(config.databaseUrl).hostname : 'localhost'
-  if (!found.encrypted && !['localhost', '127.0.0.1', '::1', '[::1]', ''].includes(host))
+  const isNear = config.databaseUrl === undefined || isOnThisMachine(readDatabaseUrl(config.databaseUrl))
+  if (!found.encrypted && !isNear)
     tell(
       'tls',
       'note',

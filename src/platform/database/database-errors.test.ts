@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { explainConnecting, troubleOf } from './database-errors.ts'
 
 const url = 'postgres://role:password@db.example:6432/rankledger?sslmode=verify-full'
@@ -28,6 +28,17 @@ test('a socket file that is not there is a server that does not serve, and no mi
     'No PostgreSQL listens at /run/postgres/.s.PGSQL.6432; start it, or correct DATABASE_URL.',
   )
   expect(troubleOf(Object.assign(new Error('open'), { code: 'ENOENT', syscall: 'open' }))).toBeUndefined()
+})
+
+test('the server that is named is the one that the driver asks', () => {
+  const error = Object.assign(new Error('connect'), { code: 'ECONNREFUSED' })
+  const told = (at: string) => explainConnecting(error, { setting: 'X', url: at, timeoutMs: 5000 }).message
+  expect(told('postgres://a:b@near/x?host=far&host=db.example&port=7000')).toContain('at db.example:7000;')
+  expect(told('postgres://a:b@%2Frun%2Fpg/x')).toContain('at /run/pg/.s.PGSQL.5432;')
+  expect(told('postgres://a:b@[::1]:7000/x')).toContain('at [::1]:7000;')
+  vi.stubEnv('PGHOST', 'from.environment')
+  onTestFinished(() => void vi.unstubAllEnvs())
+  expect(told('postgres:///x')).toContain('at from.environment:5432;')
 })
 
 test('a server without TLS is told apart from one that is away', () => {

@@ -1,3 +1,5 @@
+import { readDatabaseUrl, serverOf } from './database-url.ts'
+
 /**
  * Why the database cannot do what it is asked, though the statement was right. Each kind is something an operator
  * knows how to mend; what is not listed here is a fault of ours.
@@ -112,41 +114,30 @@ const untrusted = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ])
 
-/** Where a URL leads, without its password: a host and port, or a socket file. */
-export function serverOf(url: string): string {
-  const { hostname, port, searchParams } = new URL(url)
-  const socketFolder = searchParams.get('host')
-  return socketFolder?.startsWith('/')
-    ? `${socketFolder}/.s.PGSQL.${port || 5432}`
-    : `${hostname}:${port || 5432}`
-}
-
 /** The error of a first connection in one sentence that names the setting to change. */
 export function explainConnecting(
   error: unknown,
   { setting, url, timeoutMs }: { setting: string; url: string; timeoutMs: number },
 ): Error {
-  const at = new URL(url)
+  const at = readDatabaseUrl(url)
   const server = serverOf(url)
   const code = error instanceof Error ? codeOf(error) : undefined
   const say = (sentence: string) => new Error(sentence, { cause: error })
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
-    return say(`Nobody knows the host ${at.hostname} of ${setting}; correct ${setting}.`)
+    return say(`Nobody knows the host ${at.host} of ${setting}; correct ${setting}.`)
   if (code === 'ECONNREFUSED' || (error instanceof Error && isSocketMissing(error)))
     return say(`No PostgreSQL listens at ${server}; start it, or correct ${setting}.`)
   if (code === '28P01' || code === '28000')
     return say(
-      `PostgreSQL at ${server} does not let role ${at.username || '(none)'} in; correct ${setting}, or the server's pg_hba.conf.`,
+      `PostgreSQL at ${server} does not let role ${at.user || '(none)'} in; correct ${setting}, or the server's pg_hba.conf.`,
     )
   if (code === '3D000')
-    return say(
-      `PostgreSQL at ${server} has no database ${at.pathname.slice(1)}; create it, or correct ${setting}.`,
-    )
+    return say(`PostgreSQL at ${server} has no database ${at.database}; create it, or correct ${setting}.`)
   if (code === '53300')
     return say(
       `PostgreSQL at ${server} has no free connection; raise its max_connections or lower DATABASE_POOL_SIZE.`,
     )
-  const certificate = at.searchParams.get('sslrootcert')
+  const certificate = new URL(url).searchParams.get('sslrootcert')
   if (code === 'ENOENT' || code === 'EACCES')
     return say(`The certificate that ${setting} names cannot be read (${code}); correct sslrootcert in it.`)
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
