@@ -133,8 +133,7 @@ async function limitsFor(config: Config, { keepAlive }: { keepAlive: boolean }):
 }
 
 async function lookBehind(config: Config, setting: string, url: string): Promise<Connection> {
-  const timeoutMs = config.database.connectTimeoutMs
-  return lookAtConnection(url, timeoutMs).catch((error) => {
-    throw explainConnecting(error, { setting, url, timeoutMs })
+  return lookAtConnection(url, config.database).catch((error) => {
+    throw explainConnecting(error, { setting, url, timeoutMs: config.database.connectTimeoutMs })
   })
 }

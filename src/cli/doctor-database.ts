@@ -17,9 +17,9 @@ export type Tell = (check: string, state: Finding['state'], message: string) => 
 export async function lookAtDatabase(config: Config, tell: Tell): Promise<boolean> {
   const timeoutMs = config.database.connectTimeoutMs
   if (config.databaseUrl) {
-    const pooled = await reach('DATABASE_URL', config.databaseUrl, timeoutMs, tell)
+    const pooled = await reach('DATABASE_URL', config.databaseUrl, config, tell)
     const { databaseUrlSession: session } = config
-    const direct = session ? await reach('DATABASE_URL_SESSION', session, timeoutMs, tell) : pooled
+    const direct = session ? await reach('DATABASE_URL_SESSION', session, config, tell) : pooled
     if (!pooled || !direct) return false
     if (!(await lookAtPooler(config, pooled, direct, tell))) return false
     if (config.databaseUrlRead) await lookAtReplica(config, config.databaseUrlRead, tell)
@@ -48,11 +48,11 @@ export async function lookAtDatabase(config: Config, tell: Tell): Promise<boolea
 async function reach(
   setting: string,
   url: string,
-  timeoutMs: number,
+  { database }: Config,
   tell: Tell,
 ): Promise<Connection | undefined> {
   try {
-    const found = await lookAtConnection(url, timeoutMs)
+    const found = await lookAtConnection(url, database)
     const how = {
       none: 'direct',
       session: 'pooled, one session each',
@@ -62,7 +62,11 @@ async function reach(
     tell('database', 'ok', `${setting} reaches ${serverOf(url)} (${how[found.pooling]})`)
     return found
   } catch (error) {
-    tell('database', 'fault', sentenceOf(explainConnecting(error, { setting, url, timeoutMs })))
+    tell(
+      'database',
+      'fault',
+      sentenceOf(explainConnecting(error, { setting, url, timeoutMs: database.connectTimeoutMs })),
+    )
     return undefined
   }
 }
@@ -70,7 +74,7 @@ async function reach(
 /** The service works without it; whoever set it wants it read. */
 async function lookAtReplica(config: Config, url: string, tell: Tell): Promise<void> {
   const { connectTimeoutMs, readLagMs: mostLagMs } = config.database
-  if (!(await reach('DATABASE_URL_READ', url, connectTimeoutMs, tell))) return
+  if (!(await reach('DATABASE_URL_READ', url, config, tell))) return
   const open = (connectionString: string) =>
     new pg.Pool({ connectionString, max: 1, connectionTimeoutMillis: connectTimeoutMs }).on('error', () => {})
   const primary = open(config.databaseUrl!)

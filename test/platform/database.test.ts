@@ -129,11 +129,42 @@ test('where all migrations are there, a start asks for no lock and changes nothi
 })
 
 test('a direct connection is told from a pooled one', async () => {
-  expect(await lookAtConnection(await freshDatabase(), 5_000)).toEqual({
+  expect(await lookAtConnection(await freshDatabase(), limits)).toEqual({
     pooling: 'none',
     takesSettings: true,
   })
 })
+
+const limits = { connectTimeoutMs: 5_000, queryTimeoutMs: 30_000 }
+
+test('whoever looks at a connection signs in as a pool does, so that a pooler refuses it what it would refuse the pool', async () => {
+  const signIns: Record<string, string>[] = []
+  const url = `${await throughPooler(await freshDatabase(), (signIn) => void signIns.push(signIn))}&options=-c%20jit%3Doff`
+  await pool(url).query('select 1')
+  await lookAtConnection(url, limits)
+  const [ofPool, ofLook] = signIns.map(({ application_name: name, ...others }) => [
+    name !== undefined,
+    others,
+  ])
+  expect(ofPool).toEqual([
+    true,
+    expect.objectContaining({ statement_timeout: '30000', options: '-c jit=off' }),
+  ])
+  expect(ofLook).toEqual(ofPool)
+})
+
+test.each(['statement_timeout', 'idle_in_transaction_session_timeout'])(
+  'a pooler that refuses %s alone is told from one that takes all settings',
+  async (setting) => {
+    const url = await throughPooler(await freshDatabase(), (signIn) =>
+      setting in signIn ? `unsupported startup parameter: ${setting}` : undefined,
+    )
+    const { takesSettings } = await lookAtConnection(url, limits)
+    expect(takesSettings).toBe(false)
+    await expect(pool(url).query('select 1')).rejects.toThrow(setting)
+    expect((await pool(url, { serverLimits: takesSettings }).query('select 1')).rowCount).toBe(1)
+  },
+)
 
 test('PREPARED_STATEMENTS=off sends every statement whole, whoever named it', async () => {
   const url = await freshDatabase()
@@ -282,6 +313,38 @@ async function throughLateEnds(url: string): Promise<string> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   undo.push(async () => void server.close())
   return urlThrough(url, server.address() as { port: number })
+}
+
+/** A way to the server by way of somebody who reads what clients say at sign-in, and may refuse them for it. */
+async function throughPooler(
+  url: string,
+  judge: (signIn: Record<string, string>) => string | undefined,
+): Promise<string> {
+  const server = createServer((near) => {
+    near.on('error', () => {})
+    near.once('data', (bytes) => {
+      // A length, a version, and then names and values, each with a zero behind it.
+      const words = bytes.subarray(8).toString().split('\0')
+      const pairs = words.flatMap((word, at) => (at % 2 === 0 && word !== '' ? [[word, words[at + 1]!]] : []))
+      const refused = judge(Object.fromEntries(pairs))
+      if (refused !== undefined) return void near.end(refusal(refused))
+      const far = connectTo(Number(new URL(url).port), '127.0.0.1')
+      far.on('error', () => near.destroy())
+      far.write(bytes)
+      far.pipe(near).pipe(far)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  undo.push(async () => void server.close())
+  return `${urlThrough(url, server.address() as { port: number })}?sslmode=disable`
+}
+
+function refusal(message: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0C08P01\0M${message}\0\0`)
+  const head = Buffer.alloc(5)
+  head.write('E')
+  head.writeInt32BE(4 + fields.length, 1)
+  return Buffer.concat([head, fields])
 }
 
 async function listen(onConnection: () => void): Promise<number> {

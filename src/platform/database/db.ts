@@ -43,26 +43,37 @@ export type PoolOptions = Partial<PoolLimits> & {
   onError: (error: Error) => void
 }
 
+/** What a connection of a pool asks for at sign-in. Whoever looks at what stands behind a URL asks for the same. */
+export function signInOf(
+  url: string,
+  name: string,
+  limits: Omit<PoolLimits, 'preparedStatements'>,
+): pg.ClientConfig {
+  return {
+    connectionString: url,
+    application_name: name,
+    // An idle connection whose peer vanished is noticed by the system within about half a minute.
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    connectionTimeoutMillis: limits.connectTimeoutMs,
+    ...(limits.serverLimits && {
+      statement_timeout: limits.queryTimeoutMs,
+      idle_in_transaction_session_timeout: 60_000,
+    }),
+  }
+}
+
 /** A pool whose lost connections are reported and replaced instead of ending the process. */
 export function openPool(options: PoolOptions): pg.Pool {
   const limits = { ...defaultLimits, ...options }
   const pool = new pg.Pool({
     Client: limits.preparedStatements ? CarefulClient : UnpreparedClient,
-    connectionString: options.url,
-    application_name: options.name,
+    ...signInOf(options.url, options.name, limits),
     max: options.max,
     ...(options.plainTypes ? {} : { types }),
-    // An idle connection whose peer vanished is noticed by the system within about half a minute.
-    keepAlive: true,
-    keepAliveInitialDelayMillis: 10_000,
-    connectionTimeoutMillis: limits.connectTimeoutMs,
     idleTimeoutMillis: 30_000,
     // A busy one is not: the system would send again for a quarter of an hour.
     query_timeout: limits.queryTimeoutMs + (options.patienceMs ?? Math.min(2_000, limits.queryTimeoutMs / 2)),
-    ...(limits.serverLimits && {
-      statement_timeout: limits.queryTimeoutMs,
-      idle_in_transaction_session_timeout: 60_000,
-    }),
   })
   pool.on('error', options.onError)
   pool.on('connect', (client) => client.on('error', options.onError))

@@ -1,4 +1,5 @@
 import pg from 'pg'
+import { type PoolLimits, signInOf } from './db.ts'
 
 /** What stands behind a database URL. */
 export type Connection = {
@@ -11,6 +12,9 @@ export type Connection = {
   readonly takesSettings: boolean
 }
 
+/** What the pools behind that URL will have. */
+type LookLimits = Pick<PoolLimits, 'connectTimeoutMs' | 'queryTimeoutMs'>
+
 /** Whether what a session holds, a lock or a prepared statement, may end up with somebody else. */
 export function sharesSessions({ pooling }: Connection): boolean {
   return pooling === 'transaction' || pooling === 'statement'
@@ -20,18 +24,18 @@ export function sharesSessions({ pooling }: Connection): boolean {
  * A pooler signs its clients in itself, under process numbers of its own, so that the number told at sign-in differs
  * from the one that the session tells. Whether sessions are shared shows when a second client gets the first one's.
  */
-export async function lookAtConnection(url: string, timeoutMs: number): Promise<Connection> {
+export async function lookAtConnection(url: string, limits: LookLimits): Promise<Connection> {
   let takesSettings = true
-  const first = await signIn(url, timeoutMs, { statement_timeout: timeoutMs }).catch((error: Error) => {
+  const first = await signIn(url, limits, takesSettings).catch((error: Error) => {
     if (!/unsupported startup parameter/.test(error.message)) throw error
     takesSettings = false
-    return signIn(url, timeoutMs)
+    return signIn(url, limits, takesSettings)
   })
   try {
     const session = await sessionOf(first)
     // biome-ignore lint/suspicious/noExplicitAny: newer than the driver's types
     if (session === (first as any).processID) return { pooling: 'none', takesSettings }
-    return { pooling: await sharingOf(url, timeoutMs, session), takesSettings }
+    return { pooling: await sharingOf(() => signIn(url, limits, takesSettings), session), takesSettings }
   } finally {
     await first.end().catch(() => {})
   }
@@ -39,14 +43,13 @@ export async function lookAtConnection(url: string, timeoutMs: number): Promise<
 
 /** Several clients at once, each inside a transaction: one of them gets the first one's session if it is up for sharing. */
 async function sharingOf(
-  url: string,
-  timeoutMs: number,
+  signInAgain: () => Promise<pg.Client>,
   session: number,
 ): Promise<'session' | 'transaction' | 'statement'> {
   const others: pg.Client[] = []
   try {
     for (let tries = 0; tries < 3; tries++) {
-      const other = await signIn(url, timeoutMs)
+      const other = await signInAgain()
       others.push(other)
       await other.query('begin')
       if ((await sessionOf(other)) === session) return 'transaction'
@@ -64,17 +67,10 @@ async function sessionOf(client: pg.Client): Promise<number> {
   return (await client.query('select pg_backend_pid() as pid')).rows[0].pid
 }
 
-async function signIn(
-  url: string,
-  timeoutMs: number,
-  settings: { statement_timeout?: number } = {},
-): Promise<pg.Client> {
+async function signIn(url: string, limits: LookLimits, serverLimits: boolean): Promise<pg.Client> {
   const client = new pg.Client({
-    connectionString: url,
-    application_name: 'rankledger start',
-    connectionTimeoutMillis: timeoutMs,
-    query_timeout: timeoutMs,
-    ...settings,
+    ...signInOf(url, 'rankledger start', { ...limits, serverLimits }),
+    query_timeout: limits.connectTimeoutMs,
   })
   client.on('error', () => {})
   try {
