@@ -45,6 +45,13 @@ export const ErrorBody = Type.Object({
   }),
 })
 
+// Answers are for the program that asked: nothing guesses at their type, keeps them, or shows them in a frame.
+export const guardingHeaders = {
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+} as const
+
 export type ErrorAnswer = {
   status: number
   headers: Readonly<Record<string, string>>

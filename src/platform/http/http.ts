@@ -1,6 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, {
   type FastifyBaseLogger,
@@ -18,7 +17,15 @@ import { newId } from '../id.ts'
 import { othersFirst } from '../pieces.ts'
 import { Refusal, refuse, type ToldRefusal } from '../refusal.ts'
 import { countUnparsable, type Identifies, openAccessHooks } from './admission.ts'
-import { type ErrorAnswer, ErrorBody, errorAnswer, faultAnswer, refusalOfFramework } from './answers.ts'
+import {
+  type ErrorAnswer,
+  ErrorBody,
+  errorAnswer,
+  faultAnswer,
+  guardingHeaders,
+  refusalOfFramework,
+} from './answers.ts'
+import { answerBrokenRequest, refuseExpectation } from './broken-request.ts'
 import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
 import { parseJson } from './json-body.ts'
 import { longAnswer } from './long-answer.ts'
@@ -241,13 +248,6 @@ function finish(text: string, done: (error: Error | null, body?: unknown) => voi
   done(null, body)
 }
 
-// Answers are for the program that asked: nothing guesses at their type, keeps them, or shows them in a frame.
-const guardingHeaders = {
-  'x-content-type-options': 'nosniff',
-  'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
-} as const
-
 const unlimited: FairnessOptions = { concurrency: 0, perMinute: 0, ratedPrefix: '/', isCrowded: () => false }
 
 function requestIdOf(header: string | string[] | undefined): string {
@@ -311,45 +311,6 @@ function send(reply: FastifyReply, answer: ErrorAnswer): FastifyReply {
   return reply.code(answer.status).headers(answer.headers).send(answer.body)
 }
 
-/** Bytes that are no HTTP at all never reach a route; they still get the envelope. */
-function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy()
-  const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-  const large = error.code === 'HPE_HEADER_OVERFLOW'
-  const status = late
-    ? '408 Request Timeout'
-    : large
-      ? '431 Request Header Fields Too Large'
-      : '400 Bad Request'
-  const code = late ? 'request_timeout' : large ? 'headers_too_large' : 'invalid_http'
-  const message = late
-    ? 'The request did not arrive in time.'
-    : large
-      ? 'The headers are larger than 16 KiB.'
-      : 'This is no valid HTTP/1.1 request.'
-  const requestId = newId('req_')
-  const body = JSON.stringify({ success: false, error: { code, message, request_id: requestId } })
-  socket.end(
-    `HTTP/1.1 ${status}\r\nContent-Type: application/json; charset=utf-8\r\nX-Request-Id: ${requestId}\r\n` +
-      'X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n' +
-      `Connection: close\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
-  )
-}
-
-/** `Expect` with anything but `100-continue` comes before any route, too. */
-function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
-  const id = newId('req_')
-  const { status, body } = errorAnswer(refuse('expectation_failed'), id)
-  response
-    .writeHead(status, {
-      ...guardingHeaders,
-      'content-type': 'application/json; charset=utf-8',
-      'x-request-id': id,
-      connection: 'close',
-    })
-    .end(JSON.stringify(body))
-}
-
 /** Refuses the start when a route says nothing about access, and gives every route the error schema. */
 function requirePolicies(http: Http, openPrefixes: readonly string[]): void {
   http.addHook('onRoute', (route: RouteOptions) => {
@@ -364,37 +325,4 @@ function requirePolicies(http: Http, openPrefixes: readonly string[]): void {
       route.schema.response = { '4xx': ErrorBody, '5xx': ErrorBody, ...(route.schema.response as object) }
     }
   })
-}
-
-const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const
-
-/**
- * Answers 405 with `Allow` where a path exists under other methods. Called before the routes are mounted; it fills in
- * the gaps once all of them are known.
- */
-export function answerWrongMethods(http: Http, { except }: { except: readonly string[] }): { mount(): void } {
-  const known = new Map<string, Set<string>>()
-  http.addHook('onRoute', ({ url, method }: RouteOptions) => {
-    if (except.some((prefix) => url.startsWith(prefix))) return
-    const taken = known.get(url) ?? new Set()
-    for (const one of [method].flat()) taken.add(one)
-    known.set(url, taken)
-  })
-  return {
-    mount() {
-      for (const [url, taken] of [...known]) {
-        const allow = methods.filter((method) => taken.has(method)).join(', ')
-        http.route({
-          url,
-          method: methods.filter((method) => !taken.has(method)),
-          config: { access: 'open' },
-          schema: { hide: true } as object,
-          onRequest: async () => {
-            throw refuse('method_not_allowed', { headers: { allow } })
-          },
-          handler: async () => {},
-        })
-      }
-    },
-  }
 }
