@@ -1,4 +1,7 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
+import { json } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openWorld, type World } from '../world.ts'
 
@@ -70,6 +73,40 @@ test.each([
   expect(answer.body.success).toBe(false)
   expect(answer.body.error).toMatchObject({ code, request_id: answer.headers.get('x-request-id') })
   if (code === 'validation_failed') expect(answer.body.error.details.length).toBeGreaterThan(0)
+})
+
+test('a body whose bytes are no UTF-8 is no JSON, however it is sent', async () => {
+  const wounded = (keyword: string) =>
+    Buffer.from(`{"workspace_id":"ws_bytes","keywords":["${keyword}"]}`, 'latin1')
+  const { port } = new URL(world.url)
+  for (const keyword of ['caf\xe9', '\xc3', '\xed\xa0\x80', '\xf8\x88\x80\x80\x80'])
+    for (const isChunked of [false, true]) {
+      const asked = request({
+        method: 'POST',
+        host: '127.0.0.1',
+        port,
+        path: '/api/batch/keywords',
+        headers: { authorization: `Bearer ${world.token}`, 'content-type': 'application/json' },
+      })
+      const body = wounded(keyword)
+      if (!isChunked) asked.setHeader('content-length', body.length)
+      // In two pieces: a character may be cut in half on its way.
+      asked.write(body.subarray(0, 45))
+      asked.end(body.subarray(45))
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+      expect([keyword, isChunked, answer.statusCode, (await json(answer)) as object]).toMatchObject([
+        keyword,
+        isChunked,
+        400,
+        { error: { code: 'invalid_json' } },
+      ])
+    }
+  expect(await world.query(`select 1 from batch.keyword where workspace_id = 'ws_bytes'`)).toEqual([])
+  const whole = await world.post('/api/batch/keywords', {
+    workspace_id: 'ws_bytes',
+    keywords: ['café', '운동화'],
+  })
+  expect(whole.status).toBe(200)
 })
 
 test('validation names each bad place in the way callers write it', async () => {

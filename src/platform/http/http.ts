@@ -27,7 +27,7 @@ import {
 } from './answers.ts'
 import { answerBrokenRequest, refuseExpectation } from './broken-request.ts'
 import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
-import { parseJson } from './json-body.ts'
+import { parseJson, textOf } from './json-body.ts'
 import { longAnswer } from './long-answer.ts'
 import { type ReplicaReads, readFromReplica, requireReadsThatLag } from './may-lag.ts'
 import { OutcomeUnknown } from './outcome-unknown.ts'
@@ -134,10 +134,11 @@ export function buildHttp(options: HttpOptions): Http {
   http.removeAllContentTypeParsers()
   http.addContentTypeParser(
     /^application\/json(?:\s*;\s*charset="?utf-8"?)?\s*$/i,
-    { parseAs: 'string' },
-    (request: FastifyRequest, body: string, done) => {
+    // As text it would come with the bytes that are no UTF-8 replaced.
+    { parseAs: 'buffer' },
+    (request: FastifyRequest, body: Buffer, done) => {
       // Many clients name this type also where they send nothing; who asks for no body misses none.
-      if (body === '' && request.routeOptions.schema?.body === undefined) return done(null)
+      if (body.length === 0 && request.routeOptions.schema?.body === undefined) return done(null)
       if (!hasLargeBody(request)) return finish(body, done)
       fairness.admitLarge(request).then(() => finish(body, done), done)
     },
@@ -236,9 +237,10 @@ function encodingRefusal({ headers }: FastifyRequest): Refusal | undefined {
   })
 }
 
-function finish(text: string, done: (error: Error | null, body?: unknown) => void): void {
+function finish(bytes: Buffer, done: (error: Error | null, body?: unknown) => void): void {
   let body: unknown
   try {
+    const text = textOf(bytes)
     body = parseJson(text)
     suspectText(text, body)
   } catch (error) {

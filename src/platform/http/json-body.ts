@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { type Refusal, refuse } from '../refusal.ts'
 
 const deepest = 16
@@ -17,6 +18,12 @@ export function parseJson(text: string): unknown {
   } catch {
     throw refuse('invalid_json')
   }
+}
+
+/** The text of a body. Bytes that are no UTF-8 are refused; decoding would store another text than was sent. */
+export function textOf(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw refuse('invalid_json', { message: 'The request body is not valid UTF-8.' })
+  return bytes.toString('utf8')
 }
 
 /** Text that is no JSON may pass: parsing refuses it. */
