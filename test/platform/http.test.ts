@@ -120,6 +120,44 @@ test('validation names each bad place in the way callers write it', async () => 
   ])
 })
 
+test.each([
+  '1e1',
+  '0x10',
+  '0b11',
+  '%205',
+  '5%20',
+  '+5',
+  '%2B5',
+  '5.0',
+  '5.',
+  '.5e1',
+  '',
+  'true',
+  '５',
+  '1_0',
+])('a number in a query string is plain digits: limit=%s is none', async (written) => {
+  for (const [path, name] of [
+    ['/api/billing/plans', 'limit'],
+    ['/api/batch/keywords', 'limit'],
+    ['/api/batch/keywords', 'days'],
+    ['/api/batch/ranks/shoes', 'limit'],
+  ]) {
+    const answer = await world.get(`${path}?${name}=${encodeURI(written).replaceAll('%25', '%')}`)
+    expect([path, answer.status, answer.body.error?.code]).toEqual([path, 400, 'validation_failed'])
+    expect(answer.body.error.details).toMatchObject([{ path: name, code: 'wrong_type' }])
+  }
+})
+
+test('digits are a number, also with zeros before them or a sign that makes it too small', async () => {
+  expect((await world.get('/api/billing/plans?limit=1')).body.data.plans).toHaveLength(1)
+  expect((await world.get('/api/billing/plans?limit=001')).body.data.plans).toHaveLength(1)
+  const codeOf = async (written: string) =>
+    (await world.get(`/api/billing/plans?limit=${written}`)).body.error.details[0].code
+  expect(await codeOf('-5')).toBe('too_small')
+  expect(await codeOf('0')).toBe('too_small')
+  expect(await codeOf('99999999999999999999')).toBe('too_large')
+})
+
 test('an unknown route is 404, also with a broken escape, and a wrong method is 405 with Allow', async () => {
   expect((await world.get('/api/nothing')).body.error.code).toBe('route_not_found')
   expect((await world.get('/%zz')).body.error.code).toBe('route_not_found')

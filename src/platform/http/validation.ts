@@ -21,7 +21,7 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
   const fromText = httpPart !== 'body' && !takesOnlyText(schema)
   requireBounds(schema)
   return (input: unknown) => {
-    const value = fromText ? Value.Convert(schema, input) : input
+    const value = fromText ? valuesFromText(schema, input as Texts) : input
     // Said before anything else is looked at: a list too long is not worth a walk.
     const tooLong = listsTooLong(schema, value)
     if (tooLong.length === 0) {
@@ -48,6 +48,24 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
 function takesOnlyText({ properties }: { properties?: Record<string, unknown> }): boolean {
   return Object.values(properties ?? {}).every((field) => (field as { type?: unknown }).type === 'string')
 }
+
+type Texts = Record<string, unknown>
+
+/** What a query or a path says, with the types that the schema asks for. */
+function valuesFromText({ properties = {} }: { properties?: Record<string, TSchema> }, texts: Texts): Texts {
+  const values = { ...texts }
+  for (const [name, field] of Object.entries(properties)) {
+    const text = texts[name]
+    if (typeof text === 'string' && (!isInteger(field) || digits.test(text)))
+      values[name] = Value.Convert(field, text)
+  }
+  return values
+}
+
+// The language itself also reads `1e1`, `0x10` and ` 5`, and nothing at all, as numbers.
+const digits = /^-?\d+$/
+
+const isInteger = (field: TSchema) => (field as { type?: unknown }).type === 'integer'
 
 const longList = 200
 
