@@ -1,5 +1,10 @@
+import { once } from 'node:events'
+import { type IncomingMessage, request } from 'node:http'
+import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openAccess } from '../../src/platform/access/access.ts'
 import { newToken, tokenIdOf } from '../../src/platform/access/token.ts'
 import { revokeToken } from '../../src/platform/access/token-rows.ts'
 import { openWorld, type World } from '../world.ts'
@@ -39,6 +44,55 @@ test('a revoked token is refused everywhere within five seconds, although it was
   await revokeToken(world.app.pool, tokenIdOf(token), world.app.clock())
   await sleep(4_000)
   expect((await register('ws', token)).status).toBe(401)
+})
+
+test('a token that is revoked while its body arrives does nothing any more', async () => {
+  const token = await world.makeToken({})
+  const body = JSON.stringify(keywords('ws_slow'))
+  const slowly = async (headers: Record<string, string>) => {
+    const { hostname, port } = new URL(world.url)
+    const asked = request({ method: 'POST', host: hostname, port, path: '/api/batch/keywords' })
+    const all = { ...headers, 'content-type': 'application/json', 'content-length': `${body.length}` }
+    for (const [name, value] of Object.entries(all)) asked.setHeader(name, value)
+    asked.write(body.slice(0, 10))
+    await sleep(4_500)
+    asked.end(body.slice(10))
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    return [answer.statusCode, answer.headers['www-authenticate'], (await json(answer)) as object]
+  }
+  const signedIn = await world.post('/api/session', { token }, { token: null })
+  const cookie = signedIn.headers.get('set-cookie')!.split(';')[0]!
+  const answers = [slowly({ authorization: `Bearer ${token}` }), slowly({ cookie, 'x-console': '1' })]
+  await sleep(300)
+  await revokeToken(world.app.pool, tokenIdOf(token), world.app.clock())
+  for (const answer of await Promise.all(answers))
+    expect(answer).toMatchObject([401, 'Bearer', { error: { code: 'unauthorized' } }])
+  expect(await world.query(`select 1 from batch.keyword where workspace_id = 'ws_slow'`)).toEqual([])
+  const [status] = await slowly({ authorization: `Bearer ${world.token}` })
+  expect(status).toBe(200)
+})
+
+test('what the database said slowly is believed no longer than what it said at once', async () => {
+  const token = await world.makeToken({})
+  let says = () => {}
+  const slow = new Promise<void>((resolve) => {
+    says = resolve
+  })
+  let asked = 0
+  const pool = {
+    query: async (query: { name?: string }) => {
+      const found = await (world.app.pool.query as (query: unknown) => Promise<object>)(query)
+      if (query.name === 'token-by-hash' && ++asked === 1) await slow
+      return found
+    },
+  } as unknown as pg.Pool
+  const own = openAccess(pool, world.app.clock)
+  const first = own.identify(`Bearer ${token}`)
+  await sleep(3_100)
+  says()
+  await first
+  await own.identify(`Bearer ${token}`)
+  expect(asked).toBe(2)
 })
 
 test('a token bound to a workspace reaches no other', async () => {

@@ -56,6 +56,13 @@ export const safetyBugs: readonly (PlantedBug & { story: string })[] = [
     story: access,
   },
   {
+    name: 'whoever sends slowly is who they were at the beginning',
+    file: 'src/platform/http/admission.ts',
+    from: 'performance.now() - request.startedAt > identifiedForMs',
+    to: 'performance.now() - request.startedAt > 60 * identifiedForMs',
+    story: access,
+  },
+  {
     name: 'an expired token goes on',
     file: 'src/platform/access/access.ts',
     from: 'return stored.expires_at !== null && stored.expires_at <= now',

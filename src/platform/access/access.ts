@@ -102,6 +102,8 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
   }
 
   async function look(credential: string, query: Lookup): Promise<Principal> {
+    // Its answer is as old as the question.
+    const askedAt = performance.now()
     const { rows } = await pool.query<StoredToken>(query)
     const stored = rows[0]
     if (!stored || stored.revoked_at || isExpired(stored, clock())) throw refuse('unauthorized')
@@ -113,7 +115,7 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
     }
     noteUse(stored.id)
     if (remembered.size >= mostRemembered) remembered.clear()
-    remembered.set(credential, { stored, principal, until: performance.now() + believedForMs })
+    remembered.set(credential, { stored, principal, until: askedAt + believedForMs })
     return principal
   }
 

@@ -17,7 +17,8 @@ import { type Refusal, refuse } from '../refusal.ts'
 export type Identifies = Pick<Access, 'identify'> & Partial<Pick<Access, 'identifySession'>>
 
 /**
- * Who may come in, in the order the contract gives: 401, then parsing, then 403, then 429, then validation.
+ * Who may come in, in the order the contract gives: 401, then parsing, then 403, then 429, then validation. Whoever
+ * waited for long on this way is asked for once more at its end.
  */
 export function openAccessHooks(access: Identifies, limiter: RateLimiter) {
   return {
@@ -33,6 +34,10 @@ export function openAccessHooks(access: Identifies, limiter: RateLimiter) {
       }
     },
 
+    /** Whether so much time went by since it was identified that its token may have been revoked meanwhile. */
+    isToBeIdentifiedAgain: (request: FastifyRequest): boolean =>
+      policyOf(request) !== undefined && performance.now() - request.startedAt > identifiedForMs,
+
     async admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       const scope = policyOf(request)
       if (scope === undefined) return
@@ -47,6 +52,10 @@ export function openAccessHooks(access: Identifies, limiter: RateLimiter) {
     },
   }
 }
+
+// Who a request is may be known from a memory of three seconds. Both together stay below the five in which a revocation
+// has to count.
+const identifiedForMs = 1_000
 
 /** A body that cannot be read names no workspace, so it counts against the token itself. Throws if it is one too many. */
 export async function countUnparsable(

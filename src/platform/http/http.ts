@@ -180,6 +180,11 @@ export function buildHttp(options: HttpOptions): Http {
     if (fairness.isLarge(request)) setImmediate(done, refusal)
     else done(refusal)
   })
+  // The last thing before the handler: the body may have taken long to arrive, and its turn long to come.
+  http.addHook('preHandler', (request, reply, done) => {
+    if (!accessHooks.isToBeIdentifiedAgain(request)) return done()
+    accessHooks.identify(request, reply).then(() => done(), done)
+  })
   http.addHook('preSerialization', (request, reply, payload, done) => {
     if (!fairness.isLarge(request)) return done(null, payload)
     othersFirst()
