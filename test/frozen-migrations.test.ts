@@ -53,6 +53,8 @@ const frozen: Readonly<Record<string, string>> = {
   '20261119T0110-sandbox-own-keys.sql': 'e1e3425f29935550d748bfd8391c2815aa9fc64c9a5f4ed44fc73755e4db826c',
   '20261119T0120-billing-offered-terms.sql':
     '9a730135cf28d106355765f0ad2374d7ac7bfccbee102bb2e6d1bc3dd6350aa5',
+  '20261119T0130-platform-sessions-of-a-token.sql':
+    '3684999163e8207a5a4c04ce83ff06ea039a7dec69aa1bdb04845ed3b03b248e',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newSession } from '../../src/platform/access/session.ts'
-import { insertSignInCode } from '../../src/platform/access/session-rows.ts'
+import { forgetOldSessions, insertSession, insertSignInCode } from '../../src/platform/access/session-rows.ts'
 import { tokenIdOf } from '../../src/platform/access/token.ts'
 import { revokeToken } from '../../src/platform/access/token-rows.ts'
 import { type Answer, openWorld, type World } from '../world.ts'
@@ -118,6 +118,39 @@ test('revoking the token ends its sessions within five seconds; twelve hours end
   await sleep(3_500)
   expect((await withCookie('GET', '/api/session', revoked)).status).toBe(401)
   expect((await withCookie('GET', '/api/session', over)).status).toBe(401)
+})
+
+test('a token has its newest hundred sessions; whoever signs in once more ends the oldest', async () => {
+  const token = await world.makeToken({})
+  const other = await world.makeToken({})
+  const [oldest, kept, foreign] = [newSession(), newSession(), newSession()]
+  for (const session of [oldest, kept]) await insertSession(world.app.pool, session, tokenIdOf(token))
+  await insertSession(world.app.pool, foreign, tokenIdOf(other))
+  const asked = async (session: string) =>
+    (await withCookie('GET', '/api/session', `rankledger_session=${session}`)).status
+  for (let more = 0; more < 98; more++) await insertSession(world.app.pool, newSession(), tokenIdOf(token))
+  const count = () =>
+    world.query(`select count(*)::int from platform.session where token_id = $1`, [tokenIdOf(token)])
+  expect(await count()).toEqual([{ count: 100 }])
+  const answers = await Promise.all([signIn({ token }), signIn({ token: other })])
+  expect(answers.map(({ status }) => status)).toEqual([201, 201])
+  expect(await count()).toEqual([{ count: 100 }])
+  expect(await Promise.all([oldest, kept, foreign].map(asked))).toEqual([401, 200, 200])
+  // All at once, from how many browsers ever.
+  await Promise.all(Array.from({ length: 40 }, () => signIn({ token })))
+  expect(await count()).toEqual([{ count: 100 }])
+  expect(await asked(cookieOf(answers[0]!).split('=')[1]!)).toBe(200)
+})
+
+test('sessions that are over are dropped in one go, however many there are', async () => {
+  await world.query(
+    `insert into platform.session (hash, token_id, expires_at)
+     select int4send(n), $1, clock_timestamp() - interval '1 minute' from generate_series(1, 25000) n`,
+    [tokenIdOf(world.token)],
+  )
+  await forgetOldSessions(world.app.pool)
+  const left = await world.query('select 1 from platform.session where expires_at < clock_timestamp()')
+  expect(left).toHaveLength(0)
 })
 
 test('a sign-in link works once, and not after five minutes', async () => {
