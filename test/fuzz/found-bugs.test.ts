@@ -43,7 +43,8 @@ test('a path that cannot be decoded is answered with a request id', async () => 
 })
 
 test('a method that must bring a body and brings none is no fault of ours', async () => {
-  expectError(await say('QUERY /api/billing/plans HTTP/1.1\r\nHost: x\r\n\r\n'), 404, 'route_not_found')
+  expectError(await say('QUERY /api/nothing HTTP/1.1\r\nHost: x\r\n\r\n'), 404, 'route_not_found')
+  expectError(await say('QUERY /api/billing/plans HTTP/1.1\r\nHost: x\r\n\r\n'), 405, 'method_not_allowed')
 })
 
 const nul = encodeURIComponent('a\0b')

@@ -3,7 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openWorld, type World } from '../world.ts'
+import { type Answer, openWorld, type World } from '../world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -166,6 +166,26 @@ test('an unknown route is 404, also with a broken escape, and a wrong method is 
   expect(wrong.headers.get('allow')).toBe('GET, HEAD')
   expect(wrong.body.error.code).toBe('method_not_allowed')
 })
+
+test.each(['TRACE', 'PROPFIND', 'QUERY', 'M-SEARCH', 'LOCK', 'PURGE'])(
+  '%s is a wrong method like any other where the path exists, and unknown where it does not',
+  async (method) => {
+    const asked = async (path: string) => {
+      const { hostname, port } = new URL(world.url)
+      const sent = request({ method, host: hostname, port, path }).end()
+      const [answer] = (await once(sent, 'response')) as [IncomingMessage]
+      return [answer.statusCode, answer.headers.allow, ((await json(answer)) as Answer['body']).error.code]
+    }
+    expect(await asked('/api/billing/%70lans/pro%2Fmonthly?a=b')).toEqual([
+      405,
+      'GET, HEAD, PUT',
+      'method_not_allowed',
+    ])
+    expect(await asked('/api/billing/subscribe')).toEqual([405, 'POST', 'method_not_allowed'])
+    for (const path of ['/api/nothing', '/api/billing/plans/a/b', '/%zz', '/docs/'])
+      expect([path, ...(await asked(path))]).toEqual([path, 404, undefined, 'route_not_found'])
+  },
+)
 
 test('bytes that are no HTTP get the envelope too, and the connection closes', async () => {
   const { port } = new URL(world.url)
