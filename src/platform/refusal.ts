@@ -75,7 +75,10 @@ export type ToldRefusal = { readonly code: string; readonly status: number; read
 export const refuse = refusalsOf({
   validation_failed: ['malformed', 'The request does not match what this route accepts; see details.'],
   invalid_json: ['malformed', 'The request body is not valid JSON.'],
-  invalid_http: ['malformed', 'This is no valid HTTP/1.1 request: it is malformed, or has no Host header.'],
+  invalid_http: [
+    'malformed',
+    'This is no valid HTTP/1.1 request: it is malformed, or has not exactly one Host header.',
+  ],
   expectation_failed: ['expectation', 'Only `Expect: 100-continue` is understood.'],
   invalid_idempotency_key: [
     'malformed',

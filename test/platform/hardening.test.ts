@@ -34,6 +34,20 @@ test.each([
   expect(answer).toContain('route_not_found')
 })
 
+test('a request names one host: whoever names two may mean another than a proxy before us reads', async () => {
+  for (const hosts of ['Host: a\r\nHost: b', 'Host: a\r\nX: y\r\nhOST: a']) {
+    for (const path of ['/healthz', '/api/billing/plans', '/api/nothing', '/%zz']) {
+      const answer = await send(
+        `GET ${path} HTTP/1.1\r\n${hosts}\r\nAuthorization: Bearer ${world.token}\r\nConnection: close\r\n\r\n`,
+      )
+      expect([path, answer]).toEqual([path, expect.stringMatching(/^HTTP\/1\.1 400 /)])
+      expect(answer).toContain('"code":"invalid_http"')
+    }
+  }
+  expect(await send('GET /healthz HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /)
+  expect(await send('GET /healthz HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /)
+})
+
 test('no answer is sniffed, kept or framed', async () => {
   for (const path of ['/api/billing/plans', '/api/nothing', '/healthz', '/docs/', '/openapi.json']) {
     const { headers } = await world.get(path)

@@ -120,7 +120,10 @@ export function buildHttp(options: HttpOptions): Http {
     frameworkErrors: (error, request, reply) => {
       void send(
         reply.header('x-request-id', request.id),
-        errorAnswer(refusalOfFramework(error, refuse) ?? refuse('route_not_found'), request.id),
+        errorAnswer(
+          hostRefusal(request) ?? refusalOfFramework(error, refuse) ?? refuse('route_not_found'),
+          request.id,
+        ),
       )
     },
     clientErrorHandler: answerBrokenRequest,
@@ -161,8 +164,8 @@ export function buildHttp(options: HttpOptions): Http {
     request.startedAt = performance.now()
     reply.header('x-request-id', request.id)
     reply.headers(guardingHeaders)
-    if (request.headers.host === undefined && request.raw.httpVersion === '1.1')
-      return done(refuse('invalid_http'))
+    const misdirected = hostRefusal(request)
+    if (misdirected) return done(misdirected)
     if (!accessHooks.asksForToken(request)) return done(encodingRefusal(request))
     accessHooks
       .identify(request, reply)
@@ -233,6 +236,15 @@ export function buildHttp(options: HttpOptions): Http {
     return send(reply, faultAnswer(error, request.id))
   })
   return http
+}
+
+/** Of several Host headers Node takes the first, and a proxy before us perhaps the last. */
+function hostRefusal({ headers, raw }: FastifyRequest): Refusal | undefined {
+  let hosts = 0
+  for (let at = 0; at < raw.rawHeaders.length; at += 2)
+    if (raw.rawHeaders[at]!.length === 4 && raw.rawHeaders[at]!.toLowerCase() === 'host') hosts++
+  const isMissing = headers.host === undefined && raw.httpVersion === '1.1'
+  return isMissing || hosts > 1 ? refuse('invalid_http') : undefined
 }
 
 function encodingRefusal({ headers }: FastifyRequest): Refusal | undefined {
