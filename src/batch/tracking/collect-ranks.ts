@@ -166,7 +166,7 @@ async function drainSource(app: BatchApp, run: RunInHand, drain: Drain): Promise
   }
   await workThrough(app, run, drain, {
     claim: (tx, most) => claimDue(tx, drain, most, app.clock()),
-    make: (check, matches, turn) => makeCheck(ranks, check, matches, turn),
+    make: (check, matches, pacer) => makeCheck(ranks, check, matches, pacer),
     settle: (tx, batch) => settle(tx, drain, batch, app.clock()),
   })
 }

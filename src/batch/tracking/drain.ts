@@ -44,7 +44,7 @@ export type Made<Check extends ClaimedCheck = ClaimedCheck> = {
 /** How checks are taken, made and stored. */
 export type Work<Check extends ClaimedCheck> = {
   claim(tx: BatchTx, most: number): Promise<Check[]>
-  make(check: Check, matches: SiteMatcher, turn: Pacer['turn']): Promise<CheckOutcome>
+  make(check: Check, matches: SiteMatcher, pacer: Pacer): Promise<CheckOutcome>
   settle(tx: BatchTx, batch: readonly Made<Check>[]): Promise<void>
 }
 
@@ -81,7 +81,7 @@ export async function workThrough<Check extends ClaimedCheck>(
             if (batch.length > 0) await work.settle(tx, batch)
             return most > 0 ? work.claim(tx, most) : []
           })
-    for (const check of claimed) calls.begin(check, work.make(check, matcherFor(check), pacer.turn))
+    for (const check of claimed) calls.begin(check, work.make(check, matcherFor(check), pacer))
     if (batch.length > 0) {
       done += batch.length
       collected.checks += batch.filter(({ outcome }) => outcome.kind !== 'ordered').length

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { MeanAsk, RankPage, RankSource, SourceFailure } from '../sources/port.ts'
 import { makeCheck } from './make-check.ts'
+import type { Pacer } from './pacer.ts'
 
 const ask: MeanAsk = {
   keyword: 'shoes',
@@ -18,6 +19,26 @@ const others = (from: number, count: number) =>
   Array.from({ length: count }, (_, n) => `https://o.com/${from + n}`)
 const page = (urls: readonly string[], isLast = false): RankPage => ({ kind: 'page', urls, isLast })
 
+const held: number[] = []
+const pacer: Pacer = { turn: async () => {}, hold: async (ms) => void held.push(ms) }
+
+/** The answers come one after the other, whichever page is asked for; `pages` is what was asked for. */
+function checkInTurn(...answers: (RankPage | SourceFailure)[]) {
+  const pages: number[] = []
+  const source: RankSource = {
+    name: 'serpapi',
+    engines: ['google'],
+    deepest: () => 100,
+    callsFor: () => 3,
+    readPage: async (_ask, at) => {
+      pages.push(at)
+      return answers[pages.length - 1]!
+    },
+  }
+  held.splice(0)
+  return makeCheck(source, ask, isOurs, pacer).then((outcome) => ({ outcome, pages }))
+}
+
 function check(...answers: (RankPage | SourceFailure)[]) {
   const source: RankSource = {
     name: 'serpapi',
@@ -26,7 +47,7 @@ function check(...answers: (RankPage | SourceFailure)[]) {
     callsFor: () => 3,
     readPage: async (_ask, at) => answers[at]!,
   }
-  return makeCheck(source, ask, isOurs, async () => {})
+  return makeCheck(source, ask, isOurs, pacer)
 }
 
 test('a place is counted over all pages, each address once', async () => {
@@ -50,4 +71,24 @@ test('what is not found is not found as deep as was really read, or to the end o
 test('a page that failed fails the check, and what was paid for before it counts', async () => {
   const failure: SourceFailure = { kind: 'failed', reason: 'timeout', of: 'answer', paid: true }
   expect(await check(page(others(0, 10)), failure)).toEqual({ ...failure, calls: 2 })
+})
+
+const tooFast: SourceFailure = { kind: 'failed', reason: 'throttled', of: 'rate', paid: false }
+
+test('a later page that was asked for too fast is asked for again by itself, after a wait that grows', async () => {
+  const { outcome, pages } = await checkInTurn(
+    page(others(0, 10)),
+    tooFast,
+    tooFast,
+    page([...others(10, 4), 'https://example.com/a']),
+  )
+  expect(outcome).toEqual({ kind: 'ranked', position: 15, url: 'https://example.com/a', calls: 2 })
+  expect(pages).toEqual([0, 1, 1, 1])
+  expect(held).toEqual([1000, 2000])
+})
+
+test('a source that is asked too fast at the first page, or five times at a later one, fails the check', async () => {
+  expect(await checkInTurn(tooFast)).toEqual({ outcome: { ...tooFast, calls: 0 }, pages: [0] })
+  const later = await checkInTurn(page(others(0, 10)), ...Array.from({ length: 9 }, () => tooFast))
+  expect(later).toEqual({ outcome: { ...tooFast, calls: 1 }, pages: [0, 1, 1, 1, 1, 1] })
 })

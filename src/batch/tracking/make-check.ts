@@ -6,6 +6,8 @@ import {
   type RankAbilities,
   type SourceFailure,
 } from '../sources/port.ts'
+import { holdMsAfter, mostThrottles } from './breaker.ts'
+import type { Pacer } from './pacer.ts'
 import type { SiteMatcher } from './site.ts'
 
 /** What one check found, and the calls it may have paid for. */
@@ -34,10 +36,10 @@ export async function makeCheck(
   source: PromptSource,
   ask: MeanAsk,
   matches: SiteMatcher,
-  turn: () => Promise<void>,
+  pacer: Pacer,
 ): Promise<CheckOutcome> {
-  if (!source.readMean) return lookThrough(source, ask, matches, turn)
-  await turn()
+  if (!source.readMean) return lookThrough(source, ask, matches, pacer)
+  await pacer.turn()
   return { ...(await source.readMean({ ...ask, day: dayTold(ask.engine, ask.day) })), calls: 0 }
 }
 
@@ -51,13 +53,12 @@ async function lookThrough(
   source: PageSource,
   ask: MeanAsk,
   matches: SiteMatcher,
-  turn: () => Promise<void>,
+  pacer: Pacer,
 ): Promise<CheckOutcome> {
   const seen = new Set<string>()
   const mostCalls = source.callsFor(ask.engine, ask.depth)
   for (let page = 0; page < mostCalls; page++) {
-    await turn()
-    const answer = await source.readPage(ask, page)
+    const answer = await readPage(source, ask, page, pacer)
     if (answer.kind === 'failed') return { ...answer, calls: page + (answer.paid ? 1 : 0) }
     const found = lookIn(answer.urls, seen, ask.depth, matches)
     if (found) return { ...found, calls: page + 1 }
@@ -65,6 +66,17 @@ async function lookThrough(
     if (answer.isLast) return { kind: 'not_in_depth', depth: ask.depth, calls: page + 1 }
   }
   return { kind: 'not_in_depth', depth: Math.max(1, seen.size), calls: mostCalls }
+}
+
+/** Reads one page. A later one that was asked for too fast is asked for again by itself: those before it are paid for. */
+async function readPage(source: PageSource, ask: MeanAsk, page: number, pacer: Pacer) {
+  for (let asked = 1; ; asked++) {
+    await pacer.turn()
+    const answer = await source.readPage(ask, page)
+    const isTooFast = answer.kind === 'failed' && answer.of === 'rate'
+    if (!isTooFast || page === 0 || asked >= mostThrottles) return answer
+    await pacer.hold(holdMsAfter(asked))
+  }
 }
 
 /** Looks for the site in more results, after those that were seen. Undefined: it is not there, and the depth not reached. */

@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { BatchDb } from '../app.ts'
-import { takePlaces } from './source-rows.ts'
+import { holdCalls, takePlaces } from './source-rows.ts'
 
 /** Lets calls to a source leave at its rate, counted over all processes. */
 export type Pacer = {
   /** Resolves when the next call may leave. */
   turn(): Promise<void>
+  /** Lets no call leave for a while. */
+  hold(ms: number): Promise<void>
 }
 
 // Calls leave a little slower than allowed, so that some that are late do not crowd those after them.
@@ -49,5 +51,6 @@ export function openPacer(db: BatchDb, source: string, ratePerSecond: number): P
         waiting.push({ go, fail })
         if (!serving) void serve()
       }),
+    hold: (ms) => holdCalls(db, source, ms),
   }
 }

@@ -52,11 +52,11 @@ export async function listSourceStates(db: BatchDb): Promise<Map<string, SourceS
 }
 
 /** Lets no call leave for a while, in any process. */
-export async function holdCalls(tx: BatchTx, name: string, ms: number): Promise<void> {
+export async function holdCalls(db: BatchDb | BatchTx, name: string, ms: number): Promise<void> {
   await sql`
     update batch.source
     set next_send_at = greatest(next_send_at, clock_timestamp() + make_interval(secs => ${ms / 1000}::float8))
-    where name = ${name}`.execute(tx)
+    where name = ${name}`.execute(db)
 }
 
 /** Takes the next places in the line of calls: in how many milliseconds the first may leave; the others follow evenly. */

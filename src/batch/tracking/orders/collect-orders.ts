@@ -66,8 +66,8 @@ async function collectReady(app: BatchApp, run: RunInHand, drain: QueueDrain): P
   const answers = new Map<ReadyOrder, OrderedResults | SourceFailure>()
   await workThrough<ReadyOrder>(app, run, drain, {
     claim: (tx, most) => claimReady(tx, { source, by, now: app.clock(), most }),
-    async make(order, matches, turn) {
-      await turn()
+    async make(order, matches, pacer) {
+      await pacer.turn()
       const { orderId: id, engine, device } = order
       const answer = await ranks.queue.collect({ id, engine, device })
       answers.set(order, answer)
