@@ -68,8 +68,8 @@ export const trackerBugs: readonly (PlantedBug & { story: string })[] = [
   {
     name: 'a failure quotes the address it was sent to, with the key in it',
     file: 'src/batch/sources/serp-family.ts',
-    from: 'return readSerpAnswer(dialect, ask, await fetchJson({ ...call, url: origin + path }))',
-    to: 'const told = readSerpAnswer(dialect, ask, await fetchJson({ ...call, url: origin + path }))\n        return told.kind === "failed" ? { ...told, reason: `${told.reason}_${key}`.toLowerCase().replace(/[^a-z0-9]/g, "_") } : told',
+    from: 'return readSerpAnswer(dialect, { ...ask, page }, await fetchJson({ ...call, url: origin + path }))',
+    to: 'const told = readSerpAnswer(dialect, { ...ask, page }, await fetchJson({ ...call, url: origin + path }))\n        return told.kind === "failed" ? { ...told, reason: `${told.reason}_${key}`.toLowerCase().replace(/[^a-z0-9]/g, "_") } : told',
     story,
   },
   {

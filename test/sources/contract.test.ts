@@ -150,6 +150,14 @@ describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key
     expect(answer).toEqual({ kind: 'page', urls: [], isLast: true })
   })
 
+  test('behind the last page the results have ended, and a page that could not be read is still none', async () => {
+    if (wire !== serpapiWire) return
+    expect(await read('good-key', 10)).toEqual({ kind: 'page', urls: [], isLast: true })
+    expect(await underFault(wire, 'unreadable', () => read('good-key', 10))).toMatchObject({
+      reason: 'unreadable_results',
+    })
+  })
+
   test('the layout of another device is not believed', async () => {
     if (name === 'naver_search' || name === 'serper' || name === 'hasdata') return
     expect(await underFault(wire, 'wrong_device', () => read())).toMatchObject({

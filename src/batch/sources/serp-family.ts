@@ -24,8 +24,8 @@ type Dialect = {
   /** Where the list is, and the address in an item of it. */
   readonly list: string
   readonly url: string
-  /** What a good answer says although it has no list. */
-  isEmpty(body: Record<string, unknown>): boolean
+  /** What a good answer says although it has no list. `page`: which one, from 0. */
+  isEmpty(body: Record<string, unknown>, page: number): boolean
 }
 
 const pageSize = 10
@@ -60,9 +60,11 @@ const saysFullyEmpty = (body: Record<string, unknown>) => {
   const told = body['search_information']
   return isObject(told) && told['organic_results_state'] === 'Fully empty'
 }
-const saysNoTotal = (body: Record<string, unknown>) => {
-  const told = body['search_information']
-  return isObject(told) && told['total_results'] === 0
+// The total is that of the whole search: behind the last page it says nothing, and that the list is missing does.
+const endsOrSaysNoTotal = (body: Record<string, unknown>, page: number) => {
+  const [told, list] = [body['search_information'], body['organic_results']]
+  if (page > 0 && Array.isArray(list) && list.length === 0) return true
+  return isObject(told) && ((page > 0 && list === undefined) || told['total_results'] === 0)
 }
 
 const dialects: Partial<Record<SourceName, Dialect>> = {
@@ -103,7 +105,7 @@ const dialects: Partial<Record<SourceName, Dialect>> = {
       ),
     list: 'organic_results',
     url: 'link',
-    isEmpty: saysNoTotal,
+    isEmpty: endsOrSaysNoTotal,
   },
   valueserp: {
     origin: 'https://api.valueserp.com',
@@ -119,7 +121,7 @@ const dialects: Partial<Record<SourceName, Dialect>> = {
       }),
     list: 'organic_results',
     url: 'link',
-    isEmpty: saysNoTotal,
+    isEmpty: endsOrSaysNoTotal,
   },
   serper: {
     origin: 'https://google.serper.dev',
@@ -169,7 +171,7 @@ const dialects: Partial<Record<SourceName, Dialect>> = {
       }),
     list: 'organic_results',
     url: 'link',
-    isEmpty: saysNoTotal,
+    isEmpty: endsOrSaysNoTotal,
   },
 }
 
@@ -201,7 +203,7 @@ export function openSerpSource(settings: SourceSettings): Source {
       async readPage(ask, page) {
         if (!abilities.locations!(ask.engine).has(ask.location)) return failed('location_not_supported')
         const { path, ...call } = dialect.request(ask, page, key)
-        return readSerpAnswer(dialect, ask, await fetchJson({ ...call, url: origin + path }))
+        return readSerpAnswer(dialect, { ...ask, page }, await fetchJson({ ...call, url: origin + path }))
       },
     },
     volumes: undefined,
@@ -209,7 +211,11 @@ export function openSerpSource(settings: SourceSettings): Source {
   }
 }
 
-function readSerpAnswer(dialect: Dialect, ask: RankAsk, answer: JsonAnswer): RankPage | SourceFailure {
+function readSerpAnswer(
+  dialect: Dialect,
+  ask: RankAsk & { page: number },
+  answer: JsonAnswer,
+): RankPage | SourceFailure {
   const trouble = transportFailure(answer)
   if (trouble || answer.kind !== 'answered') return trouble ?? failed('unreachable')
   const body = isObject(answer.body) ? answer.body : {}
@@ -235,7 +241,7 @@ function readSerpAnswer(dialect: Dialect, ask: RankAsk, answer: JsonAnswer): Ran
   const urls = urlsIn(body[dialect.list], dialect.url)
   if (urls && urls.length > 0) return { kind: 'page', urls, isLast: false }
   // No list and no word that there is nothing: the source failed to read the page, and the site may be on it.
-  if (!dialect.isEmpty(body)) return failed('unreadable_results', 'answer', paid)
+  if (!dialect.isEmpty(body, ask.page)) return failed('unreadable_results', 'answer', paid)
   return { kind: 'page', urls: [], isLast: true }
 }
 

@@ -41,7 +41,7 @@ const renderWithState = (list: readonly Result[], ask: Ask, total: number) => ({
   search_information:
     list.length > 0
       ? { organic_results_state: 'Results for exact spelling', total_results: total }
-      : { organic_results_state: 'Fully empty', total_results: 0 },
+      : { organic_results_state: 'Fully empty', total_results: total },
   ...(list.length > 0
     ? { organic_results: list }
     : { error: "Google hasn't returned any results for this query." }),
@@ -49,7 +49,8 @@ const renderWithState = (list: readonly Result[], ask: Ask, total: number) => ({
 const renderWithCredits = (list: readonly Result[], ask: Ask, total: number) => ({
   request_info: { success: true, credits_used: 1, credits_remaining: 100_000 },
   search_parameters: { q: ask.keyword, device: ask.device },
-  search_information: { total_results: list.length > 0 ? total : 0 },
+  // Behind the last page it is the same as before it.
+  search_information: { total_results: total },
   ...(list.length > 0 && { organic_results: list }),
 })
 
