@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { basicAuth } from '../../src/batch/sources/dataforseo-answers.ts'
 import { trendBody } from '../../src/batch/sources/naver-datalab.ts'
 import { signatureOf } from '../../src/batch/sources/naver-searchad.ts'
-import type { RankAsk, Source, SourceName, SourceSettings } from '../../src/batch/sources/port.ts'
+import type { RankAsk, RankPage, Source, SourceName, SourceSettings } from '../../src/batch/sources/port.ts'
 import { openSources } from '../../src/batch/sources/registry.ts'
 import { dataforseoWire } from '../../src/sandbox/sources/dataforseo-wire.ts'
 import { naverSearchWire } from '../../src/sandbox/sources/naver-search-wire.ts'
@@ -170,6 +170,19 @@ describe.each(ranks)('ranks from $name $engine', ({ name, wire, engine, web, key
     const source = open(name, wire, key('good-key'), 'http://127.0.0.1:1')
     expect(await source.ranks!.readPage!(ask, 0)).toMatchObject({ reason: 'unreachable', paid: false })
   })
+})
+
+test('news stand under the address of Naver and under that of their newspaper', async () => {
+  const key = { id: 'client', secret: 'good-key', host: 'hub' }
+  const { ranks } = open('naver_search', naverSearchWire, key)
+  const day = new Date().toISOString().slice(0, 10)
+  const search = { keyword: '커피', engine: 'naver news', device: 'any', location: 'KR', day }
+  const newspapers = openWeb('web').results(search).slice(0, 20)
+  const ask = { keyword: '커피', engine: 'naver_news_api', device: 'any', location: 'KR', language: null }
+  const answer = await ranks!.readPage!({ ...ask, depth: 20 }, 0)
+  const { urls, originals } = answer as RankPage
+  expect(urls[1]).toMatch(/^https:\/\/n\.news\.naver\.com\//)
+  expect(urls.map((url) => originals?.get(url) ?? url)).toEqual(newspapers)
 })
 
 test('a place is asked for by its country or by its own number, and never taken for another', () => {

@@ -1,5 +1,5 @@
 import { openFetchJson } from '../../platform/fetch-json.ts'
-import { failed, largestAnswer, timeoutMs, urlsIn } from './answers.ts'
+import { failed, isObject, largestAnswer, timeoutMs, urlsIn } from './answers.ts'
 import { naverHostOf, readNaver } from './naver-host.ts'
 import type { Source, SourceSettings } from './port.ts'
 
@@ -38,10 +38,23 @@ export function openNaverSearch(settings: SourceSettings): Source {
         const urls = urlsIn(body['items'], 'link')
         if (!urls || typeof body['total'] !== 'number')
           return failed('unreadable_results', 'answer', { paid: true })
-        return { kind: 'page', urls, isLast: urls.length < display || start + display > body['total'] }
+        const originals = originalsIn(body['items'] as unknown[])
+        const isLast = urls.length < display || start + display > body['total']
+        return { kind: 'page', urls, isLast, ...(originals.size > 0 && { originals }) }
       },
     },
     volumes: undefined,
     close: () => fetchJson.close(),
   }
+}
+
+/** Many news stand under an address of Naver's own; these have that of the newspaper beside it. */
+function originalsIn(items: readonly unknown[]): Map<string, string> {
+  const pairs = items.map((item) => (isObject(item) ? [item['link'], item['originallink']] : []))
+  return new Map(
+    pairs.filter(
+      (pair): pair is [string, string] =>
+        typeof pair[0] === 'string' && typeof pair[1] === 'string' && pair[1] !== '' && pair[0] !== pair[1],
+    ),
+  )
 }

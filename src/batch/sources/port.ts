@@ -89,6 +89,8 @@ export type RankPage = {
   readonly kind: 'page'
   /** Organic results in their order. */
   readonly urls: readonly string[]
+  /** Where some of them stand at their publishers', by these addresses. */
+  readonly originals?: ReadonlyMap<string, string>
   /** Nothing comes after this page. */
   readonly isLast: boolean
 }

@@ -55,6 +55,12 @@ test('a place is counted over all pages, each address once', async () => {
   expect(found).toEqual({ kind: 'ranked', position: 12, url: 'https://example.com/a', calls: 2 })
 })
 
+test('a result that stands under another address too is found by either', async () => {
+  const originals = new Map([['https://portal.com/2', 'https://example.com/story']])
+  const found = await check({ ...page(['https://portal.com/1', 'https://portal.com/2']), originals })
+  expect(found).toEqual({ kind: 'ranked', position: 2, url: 'https://example.com/story', calls: 1 })
+})
+
 test('what is not found is not found as deep as was really read, or to the end of the results', async () => {
   expect(await check(page(others(0, 9)), page(others(9, 8)), page(others(17, 9)))).toEqual({
     kind: 'not_in_depth',

@@ -4,6 +4,7 @@ import {
   type MeanReader,
   type PageReader,
   type RankAbilities,
+  type RankPage,
   type SourceFailure,
 } from '../sources/port.ts'
 import { holdMsAfter, mostThrottles } from './breaker.ts'
@@ -60,7 +61,7 @@ async function lookThrough(
   for (let page = 0; page < mostCalls; page++) {
     const answer = await readPage(source, ask, page, pacer)
     if (answer.kind === 'failed') return { ...answer, calls: page + (answer.paid ? 1 : 0) }
-    const found = lookIn(answer.urls, seen, ask.depth, matches)
+    const found = lookIn(answer, seen, ask.depth, matches)
     if (found) return { ...found, calls: page + 1 }
     // Nothing comes after it, so nothing is hidden down to the depth that was asked for.
     if (answer.isLast) return { kind: 'not_in_depth', depth: ask.depth, calls: page + 1 }
@@ -81,14 +82,15 @@ async function readPage(source: PageSource, ask: MeanAsk, page: number, pacer: P
 
 /** Looks for the site in more results, after those that were seen. Undefined: it is not there, and the depth not reached. */
 function lookIn(
-  urls: readonly string[],
+  { urls, originals }: Pick<RankPage, 'urls' | 'originals'>,
   seen: Set<string>,
   depth: number,
   matches: SiteMatcher,
 ): Found | undefined {
   for (const url of urls) {
     seen.add(url)
-    if (matches(url)) return { kind: 'ranked', position: seen.size, url }
+    const own = [url, originals?.get(url)].find((address) => address !== undefined && matches(address))
+    if (own !== undefined) return { kind: 'ranked', position: seen.size, url: own }
     // What lies behind the depth was not asked for.
     if (seen.size >= depth) return { kind: 'not_in_depth', depth }
   }
@@ -97,5 +99,5 @@ function lookIn(
 
 /** Where the site stands in all the results that there are. */
 export function findIn(urls: readonly string[], depth: number, matches: SiteMatcher): Found {
-  return lookIn(urls, new Set(), depth, matches) ?? { kind: 'not_in_depth', depth }
+  return lookIn({ urls }, new Set(), depth, matches) ?? { kind: 'not_in_depth', depth }
 }

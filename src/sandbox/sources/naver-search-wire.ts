@@ -29,7 +29,7 @@ export const naverSearchWire: SourceWire = {
     const all = strikes('empty') ? [] : web.results(search)
     const items = all.slice(start - 1, start - 1 + display).map((link, at) => ({
       title: `<b>${query}</b> ${start + at}`,
-      link,
+      ...(kind === 'news' ? newsAddresses(link, start + at) : { link }),
       description: 'Made up.',
     }))
     const body = {
@@ -41,6 +41,12 @@ export const naverSearchWire: SourceWire = {
     }
     return { status: 200, body, paid: true, isGood: true, asks: [kind, query, start].join('\t') }
   },
+}
+
+/** Much of what newspapers write is shown under an address of Naver's own, with that of the newspaper beside it. */
+function newsAddresses(originallink: string, place: number) {
+  const own = `https://n.news.naver.com/mnews/article/001/${String(place).padStart(10, '0')}?sid=101`
+  return { originallink, link: place % 2 === 0 ? own : originallink }
 }
 
 function numberIn(query: URLSearchParams, name: string, fallback: number): number {
