@@ -63,7 +63,7 @@ const ask: MeanAsk = {
   depth: 100,
   site: 'example.com',
   match: 'domain',
-  day: day(3),
+  day: day(4),
 }
 
 function open(email = 'good@project.example', baseUrl = sandbox.url) {
@@ -108,6 +108,13 @@ describe('the adapter', () => {
     ).toMatchObject({
       kind: 'mean',
     })
+  })
+
+  test('asks for a keyword as Google spells queries, in small letters', async () => {
+    const told = await read({ keyword: 'Nike Air' })
+    expect(told.kind).toBe('mean')
+    expect(await read({ keyword: 'nike air' })).toEqual(told)
+    expect(await read({ keyword: 'Cafe\u0301' })).toEqual(await read({ keyword: 'café' }))
   })
 
   test('says nothing of a query that was not shown, of a site that is not shared and of a day that is not final', async () => {
@@ -170,11 +177,11 @@ describe('a tracker', () => {
     expect((await put()).status).toBe(200)
     await world.advanceTo('2030-01-16T00:00:00Z')
     await world.advanceTo('2030-01-17T00:00:00Z')
-    const { ranks } = (await world.get('/api/batch/ranks/one?workspace_id=ws&from=2030-01-13&to=2030-01-31'))
+    const { ranks } = (await world.get('/api/batch/ranks/three?workspace_id=ws&from=2030-01-12&to=2030-01-31'))
       .body.data
     expect(ranks).toHaveLength(1)
     const [rank] = ranks
-    expect(rank).toMatchObject({ day: '2030-01-13', status: 'ranked', engine: 'google_search_console' })
+    expect(rank).toMatchObject({ day: '2030-01-12', status: 'ranked', engine: 'google_search_console' })
     expect(rank.position).toBe(Math.round(rank.mean_position))
     expect(rank.mean_position).not.toBe(rank.position)
     const sources = (await world.get('/api/batch/sources')).body.data.sources
@@ -186,16 +193,16 @@ describe('a tracker', () => {
 
   test('a day that is not final when it is asked for is asked again until it is, and as often as that takes', async () => {
     const own = 'search_console'
-    // Before that of the day three days ago has passed in California.
+    // Before the third day after that of four days ago has passed in California.
     const window = { from: '01:00', to: '02:00', zone: 'Asia/Seoul' }
     expect((await put({ window, keywords: ['two'] })).status).toBe(200)
     await world.advanceTo('2030-01-20T12:00:00Z')
-    const { ranks } = (await world.get('/api/batch/ranks/two?workspace_id=ws&from=2030-01-15&to=2030-01-17'))
+    const { ranks } = (await world.get('/api/batch/ranks/two?workspace_id=ws&from=2030-01-14&to=2030-01-16'))
       .body.data
     expect(ranks.map(({ day, status }: Record<string, string>) => [day, status])).toEqual([
+      ['2030-01-14', 'ranked'],
       ['2030-01-15', 'ranked'],
       ['2030-01-16', 'ranked'],
-      ['2030-01-17', 'ranked'],
     ])
     const [state] = await world.query('select state, recent_failed from batch.source where name = $1', [own])
     expect(state).toMatchObject({ state: 'ready', recent_failed: 0 })

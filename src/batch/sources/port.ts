@@ -176,8 +176,8 @@ export type KnownPlaces = { readonly known: readonly string[]; has(location: str
 /** The engine whose places are means, as Google Search Console tells them. */
 export const searchConsoleEngine = 'google_search_console'
 
-// Google calls its figures final after two to three days, by its own calendar.
-const daysUntilFinal = 3
+// Google calls its figures final up to three days after their day has ended in California.
+const daysUntilFinal = 4
 
 /** The day that a check tells about: its own, but for figures that are final only later. */
 export function dayTold(engine: string, day: Day): Day {

@@ -207,7 +207,8 @@ function countryOf(location: string): string | undefined {
 function filtersOf({ keyword, device, location }: MeanAsk) {
   const equals = (dimension: string, expression: string) => ({ dimension, operator: 'equals', expression })
   return [
-    equals('query', keyword),
+    // Queries are told in small letters, whatever people typed, and compared sign by sign.
+    equals('query', keyword.normalize('NFC').toLowerCase()),
     ...(device === 'all' ? [] : [equals('device', device.toUpperCase())]),
     ...(location === 'all' ? [] : [equals('country', countryOf(location)!)]),
   ]

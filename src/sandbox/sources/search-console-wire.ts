@@ -62,8 +62,8 @@ function refusalOf({ headers }: SourceRequest, site: string): SourceReply | unde
   return undefined
 }
 
-// Two days after a day has ended where Google counts its days.
-const daysUntilFinal = 3
+// Three days after a day has ended where Google counts its days.
+const daysUntilFinal = 4
 const zone = 'America/Los_Angeles'
 
 function figures(site: string, body: Body, { web, now, strikes }: SourceContext): SourceReply {
@@ -93,6 +93,8 @@ function figures(site: string, body: Body, { web, now, strikes }: SourceContext)
       day: date,
     })
     .findIndex((url) => isOf(url, site))
+  // It knows queries in small letters only.
+  if (keyword !== keyword.toLowerCase()) return told([])
   // What nobody saw is not told.
   if (place < 0 || place >= 100) return told([])
   const spread = createHash('sha256').update(`${keyword} ${date}`).digest()[0]! / 256
