@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { BatchApp } from '../../src/batch/app.ts'
 import { runDue } from '../../src/batch/due.ts'
+import { openSources } from '../../src/batch/sources/registry.ts'
 import { openWorld, type World } from '../world.ts'
 import { aimlessWeek, store } from './batch-story.ts'
 
@@ -97,4 +98,36 @@ test('without a timetable nothing starts by itself', async () => {
   const { schedule: _, ...bare } = app
   expect(await runDue(bare)).toMatchObject({ runs_queued: 0, runs_skipped: 0 })
   expect(await world.query('select 1 from batch.schedule')).toEqual([])
+})
+
+test('checks are looked for every five minutes, also in the hour that a zone repeats; nights keep to its clocks', async () => {
+  await world.query('delete from batch.schedule')
+  const serpapi = {
+    name: 'serpapi',
+    credentials: { key: 'sandbox-key-0001' },
+    baseUrl: undefined,
+    ratePerSecond: 1,
+    budgetPerDay: 1,
+    workspaceBudgetPerDay: 0,
+  } as const
+  const sources = openSources([serpapi])
+  app = {
+    ...app,
+    sources,
+    timeZone: 'Europe/Berlin',
+    schedule: { aggregation: '30 2 * * *', training: '30 3 * * *', prediction: '30 4 * * *' },
+  }
+  const nextOf = async (task: string) =>
+    (await world.query<{ next_at: Date }>('select next_at from batch.schedule where task = $1', [task]))[0]!
+      .next_at
+  // At two o'clock in summer it has struck twice already in winter's count: 01:00 UTC is 02:00 again.
+  await sweepAt('2031-10-25T23:57:00Z')
+  const looks: string[] = []
+  for (const time of ['00:00', '00:55', '01:00', '01:55']) {
+    await sweepAt(`2031-10-26T${time}:00Z`)
+    looks.push((await nextOf('collect_ranks')).toISOString().slice(11, 16))
+  }
+  expect(looks).toEqual(['00:05', '01:00', '01:05', '02:00'])
+  expect(await nextOf('aggregate_volumes')).toEqual(new Date('2031-10-27T01:30:00Z'))
+  for (const source of sources.values()) source.close()
 })

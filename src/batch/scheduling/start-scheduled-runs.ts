@@ -12,7 +12,8 @@ import {
   triggerScheduledRun,
 } from './trigger-run.ts'
 
-// Checks are due at times of their own; those of some minutes share a run.
+// Checks are due at times of their own; those of some minutes share a run. They are looked for by the clocks of UTC, for those
+// of a zone stand still for an hour in autumn.
 const collectionCron = '*/5 * * * *'
 const volumesCron = '15 1 * * *'
 
@@ -29,7 +30,7 @@ export async function startScheduledRuns(app: BatchApp): Promise<StartedRuns> {
   const slots = new Map((await listSlots(app.db)).map((slot) => [slot.task, slot]))
   for (const [task, cron] of await timetable(app, app.schedule)) {
     const slot = slots.get(task)
-    const zone = app.timeZone
+    const zone = task === 'collect_ranks' ? 'UTC' : app.timeZone
     if (slot?.cron !== cron || slot.zone !== zone) {
       await putSlot(app.db, { task, cron, zone, nextAt: slotAfter(cron, zone, now) })
     } else if (slot.nextAt <= now) {

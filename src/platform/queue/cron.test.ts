@@ -18,8 +18,22 @@ test.each([
   expect(next(cron, after, zone)).toBe(expected)
 })
 
-test('a slot inside the hour that daylight saving skips runs once, an hour later', () => {
-  expect(next('30 2 * * *', '2026-03-29T00:00:00Z', 'Europe/Berlin')).toBe('2026-03-29T01:30:00.000Z')
+test.each([
+  ['30 2 * * *', 'Europe/Berlin', '2026-03-29T00:00:00Z', ['2026-03-29T01:30', '2026-03-30T00:30']],
+  ['30 0 * * *', 'America/Santiago', '2026-09-05T12:00:00Z', ['2026-09-06T04:30', '2026-09-07T03:30']],
+  // Half an hour is skipped there, so that what moves forward comes behind what was due next.
+  ['15,40 2 * * *', 'Australia/Lord_Howe', '2026-10-03T12:00:00Z', ['2026-10-03T15:40', '2026-10-03T15:45']],
+])('a slot of %s in the hour that %s skips is not lost, and moves forward', (cron, zone, after, expected) => {
+  const first = next(cron, after, zone)!
+  expect([first, next(cron, first, zone)]).toEqual(expected.map((slot) => `${slot}:00.000Z`))
+})
+
+test.each([
+  ['30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00:00Z', ['2026-10-25T00:30', '2026-10-26T01:30']],
+  ['30 23 * * *', 'America/Santiago', '2026-04-04T12:00:00Z', ['2026-04-05T02:30', '2026-04-06T03:30']],
+])('a slot of %s in the hour that %s repeats comes once', (cron, zone, after, expected) => {
+  const first = next(cron, after, zone)!
+  expect([first, next(cron, first, zone)]).toEqual(expected.map((slot) => `${slot}:00.000Z`))
 })
 
 test('a day that never comes has no slot', () => {

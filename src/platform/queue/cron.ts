@@ -26,14 +26,19 @@ export function parseCron(text: string): Cron | undefined {
   return { minutes, hours, days, months, weekdays: calendarWeekdays }
 }
 
-/** The first slot after an instant, on the wall clock of a zone. A slot that daylight saving skips moves forward. */
+/**
+ * The first slot after an instant, on the wall clock of a zone. A slot that daylight saving skips moves forward; of one that it
+ * repeats the first is meant, so that a whole hour passes without any.
+ */
 export function nextSlot(cron: Cron, after: Date, zone: string): Date | undefined {
   const start = Temporal.Instant.fromEpochMilliseconds(after.getTime()).toZonedDateTimeISO(zone)
   let day = start.toPlainDate()
   // Eight years reach the next 29 February from anywhere in the calendar.
   for (let looked = 0; looked < 366 * 8; looked++, day = day.add({ days: 1 })) {
     if (!fallsOn(cron, day)) continue
-    for (const slot of slotsOf(cron, day, zone)) if (slot > after.getTime()) return new Date(slot)
+    // Looked through to the end of the day: a slot that moved forward may come after those that follow it.
+    const slots = [...slotsOf(cron, day, zone)].filter((slot) => slot > after.getTime())
+    if (slots.length > 0) return new Date(Math.min(...slots))
   }
   return undefined
 }
