@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { endRun, insertQueuedRun, takeRun } from '../../src/batch/runs/run-rows.ts'
 import { fenceOfRun } from '../../src/batch/runs/work-run.ts'
+import { writeCursor } from '../../src/platform/page.ts'
 import { openWorld, type World } from '../world.ts'
 import { aimlessWeek, run, store } from './batch-story.ts'
 
@@ -238,6 +239,42 @@ test('what was said and what came true stays, newest first', async () => {
     token: other,
   })
   expect(foreign.status).toBe(403)
+})
+
+test('whoever turns the pages of what was said stays on one series, whichever has the most days by then', async () => {
+  const told = (device: string, day: string, usableDays: number) =>
+    world.query(
+      `insert into batch.prediction (workspace_id, keyword_id, engine, device, location, day, model_id, horizon_days, rise,
+                                     hold, fall, predicted, usable_days, naive_sign, features, contributions,
+                                     predicted_at)
+       select 'ws_mine', id, 'google', $1, 'KR', $2, $3, 1, 0.2, 0.6, 0.2, 'hold', $4, 0, '{}', '{}', now()
+       from batch.keyword where workspace_id = 'ws_mine' and key = 'aimless 2'`,
+      [device, day, modelId, usableDays],
+    )
+  for (const day of ['2029-12-01', '2029-12-02', '2029-12-03']) await told('desktop', day, 900)
+  const ask = async (more: string) =>
+    world.get(`/api/batch/predictions/aimless%202/history?workspace_id=ws_mine&limit=2${more}`)
+  const first = (await ask('')).body.data
+  for (const day of ['2029-12-01', '2029-12-02', '2029-12-03']) await told('tablet', day, 901)
+  const cursor = `&cursor=${first.next_cursor}`
+  const second = (await ask(cursor)).body.data
+  const pages = [...first.predictions, ...second.predictions]
+  expect(pages.map(({ device, day }: Record<string, string>) => [device, day])).toEqual([
+    ['desktop', '2029-12-03'],
+    ['desktop', '2029-12-02'],
+    ['desktop', '2029-12-01'],
+  ])
+  expect(second.next_cursor).toBeNull()
+  expect((await ask(`${cursor}&device=desktop`)).body.data).toEqual(second)
+  const foreign = await ask(`${cursor}&device=tablet`)
+  expect([foreign.status, foreign.body.error.details[0].code]).toEqual([400, 'invalid_cursor'])
+  // A release before named no series in it.
+  const former = writeCursor(['2029-12-03'])
+  expect((await ask(`&cursor=${former}`)).body.data.predictions[0]).toMatchObject({
+    device: 'tablet',
+    day: '2029-12-02',
+  })
+  await world.query(`delete from batch.prediction where engine = 'google'`)
 })
 
 test('after 400 days it goes, but not the newest of its series', async () => {

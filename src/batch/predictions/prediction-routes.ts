@@ -3,16 +3,16 @@ import { envelope, nullable, page, success } from '../../platform/http/answers.t
 import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { reading } from '../../platform/http/may-lag.ts'
-import { limitOf, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
+import { limitOf, type PageRequest, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
 import { parseDay } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { classes } from '../models/manifest.ts'
-import { seriesNamePattern } from '../ranks/rank.ts'
+import { isSeriesName, seriesNamePattern } from '../ranks/rank.ts'
 import { refuse } from '../refusals.ts'
 import { workspaceOf } from '../workspace.ts'
-import { findPrediction, listPredictions, type Prediction } from './prediction-rows.ts'
+import { findPrediction, listPredictions, type Prediction, type SeriesFilter } from './prediction-rows.ts'
 
 const SeriesName = Type.String({ pattern: seriesNamePattern.source })
 
@@ -100,25 +100,44 @@ export function predictionRoutes(http: Http, app: BatchApp): void {
       const workspaceId = workspaceOf(request.principal, request.query.workspace_id)
       const { key } = cleanOne(request.params.keyword, 'keyword')
       const limit = limitOf(request.query)
-      const before = readCursor(request.query, 1)?.[0]
-      if (before !== undefined && parseDay(before) === undefined) throw foreignCursor()
-      const newest = await findPrediction(reading(app, request).db, workspaceId, key, request.query)
+      const place = placeOf(request.query)
+      const filter = { ...request.query, ...place?.series }
+      const newest = await findPrediction(reading(app, request).db, workspaceId, key, filter)
       if (!newest) throw refuse('prediction_not_found')
       const found = await listPredictions(
         reading(app, request).db,
         workspaceId,
         key,
         newest,
-        before,
+        place?.before,
         limit + 1,
       )
-      const { items, nextCursor } = pageOf(found, limit, ({ day }) => [day])
+      const { items, nextCursor } = pageOf(found, limit, ({ day, engine, device, location }) => [
+        `${day} ${engine} ${device} ${location}`,
+      ])
       return envelope({
         predictions: items.map((one) => ({ ...render(one), outcome: one.outcome })),
         next_cursor: nextCursor,
       })
     },
   )
+}
+
+/** Where the page before ended, and of which series it was: another one may have the most days by now. */
+function placeOf(query: PageRequest & SeriesFilter) {
+  const text = readCursor(query, 1)?.[0]
+  if (text === undefined) return undefined
+  const [before = '', ...names] = text.split(' ')
+  if (parseDay(before) === undefined || !names.every(isSeriesName)) throw foreignCursor()
+  // Cursors of a release before name no series.
+  if (names.length === 0) return { before, series: {} }
+  const [engine, device, location] = names as [string, string, string]
+  const series = { engine, device, location }
+  const isOther = Object.entries(series).some(
+    ([name, value]) => (query[name as keyof SeriesFilter] ?? value) !== value,
+  )
+  if (names.length !== 3 || isOther) throw foreignCursor()
+  return { before, series }
 }
 
 function render(prediction: Prediction) {
