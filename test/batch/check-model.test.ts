@@ -165,6 +165,19 @@ describe('with an active model', () => {
     expect(await exitCode()).toBe(4)
   })
 
+  test('a file whose instants are told in another zone says the same', async () => {
+    await checkModel()
+    for (const timeZone of ['America/Santiago', 'Asia/Seoul'])
+      expect(
+        await inspectModel({ ...world.app.batch, timeZone }, 'train_classifier', 8 * 86_400_000),
+      ).toMatchObject({
+        verdict: 'good',
+      })
+    const now = await shown()
+    writeFileSync(file(), JSON.stringify({ ...now, created_at: '2030-01-15T12:34:56.000+00:00' }))
+    expect(await inspect()).toMatchObject({ verdict: 'corrupt' })
+  })
+
   test('a damaged copy for comparing with candidates is noticed', async () => {
     await world.query(`update batch.model set judged = judged || '\\x00' where id = $1`, [modelId])
     expect(await verdict()).toMatchObject({ code: 4, complaint: expect.stringContaining('candidates') })

@@ -53,7 +53,8 @@ async function complaintAbout(app: BatchApp, registered: RegisteredModel): Promi
 
 /**
  * The file of the manifest against its row. One that tells an earlier state of this model is only late, because the
- * change came from another machine or just now: it is written anew. Anything else did not come from us.
+ * change came from another machine or just now, and one may tell its instants as another zone's clocks show them: it is
+ * written anew. Anything else did not come from us.
  */
 async function fileComplaint(app: BatchApp, registered: RegisteredModel): Promise<string | undefined> {
   const text = await readManifest(app, registered.id)
@@ -82,15 +83,18 @@ function isEarlier(text: string, wanted: string): boolean {
 
 /** A manifest in two parts: how its model was made, which never changes, and what became of it since. */
 function readManifestText(text: string) {
-  type Manifest = { status: unknown; status_history: unknown[]; activated_at: unknown; live_quality: unknown }
-  const {
-    status,
-    status_history: history,
-    activated_at,
-    live_quality,
-    ...fixed
-  } = JSON.parse(text) as Manifest
-  return { status, history, fixed }
+  type Manifest = {
+    status: unknown
+    status_history: { status: unknown; at: string }[]
+    activated_at: unknown
+    live_quality: unknown
+    created_at: string
+  }
+  const { status, status_history, activated_at, live_quality, created_at, ...others } = JSON.parse(
+    text,
+  ) as Manifest
+  const history = status_history.map(({ at, ...change }) => ({ ...change, at: Date.parse(at) }))
+  return { status, history, fixed: { ...others, created_at: Date.parse(created_at) } }
 }
 
 /** Below this a model knows little about which way a rank goes. */
