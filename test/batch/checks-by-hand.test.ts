@@ -171,3 +171,19 @@ test('a check by hand of unknown keywords names each of them by its place in the
     [2, 4, 5].map((at) => [`keywords[${at}]`, 'keyword_not_found']),
   )
 })
+
+test('keywords that are under way already cost nothing more, and no budget', async () => {
+  const sent = ['word 8', 'word 9', 'word 10']
+  const wanted = await check(sent, { dry_run: true })
+  expect(wanted.body.data).toEqual({ run_id: null, checks: 3, cost: 3 })
+  expect((await check(['word 8', 'word 9'])).status).toBe(202)
+  await world.query(
+    `update batch.rank_check set status = 'asked', asked_by = 'somebody', reserved = 1, spent_on = '2030-01-15'`,
+  )
+  expect((await check(sent, { dry_run: true })).body.data).toEqual({ run_id: null, checks: 1, cost: 1 })
+  await spend(budget - 1)
+  const made = await check(sent)
+  expect([made.status, made.body.data]).toMatchObject([202, { checks: 1, cost: 1 }])
+  const none = await check(['word 8'], { dry_run: true })
+  expect(none.body.data).toEqual({ run_id: null, checks: 0, cost: 0 })
+})

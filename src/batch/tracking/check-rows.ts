@@ -60,6 +60,22 @@ export async function insertPlan(tx: BatchTx, tracker: Tracker, plan: CheckPlan,
   return rows[0]!.count
 }
 
+/** How many of these keywords somebody is asking for just now, on a day of a tracker. */
+export async function countUnderWay(
+  db: BatchDb,
+  tracker: Tracker,
+  day: Day,
+  keywordIds: readonly bigint[],
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from batch.rank_check
+    where workspace_id = ${tracker.workspaceId} and tracker_id = ${tracker.id} and day = ${day}
+      and keyword_id = any (${keywordIds.map(String)}::bigint[]) and status in ('asked', 'ordered')`.execute(
+    db,
+  )
+  return rows[0]!.count
+}
+
 /** Plans checks of some keywords for right now, also of those that were checked today. Not of one that is under way. */
 export async function insertChecksByHand(
   tx: BatchTx,

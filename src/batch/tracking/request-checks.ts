@@ -8,7 +8,7 @@ import { findKeywordIds } from '../keywords/keyword-rows.ts'
 import { refuse } from '../refusals.ts'
 import { findRunInProgress, insertQueuedRun } from '../runs/run-rows.ts'
 import type { Source } from '../sources/port.ts'
-import { insertChecksByHand } from './check-rows.ts'
+import { countUnderWay, insertChecksByHand } from './check-rows.ts'
 import { rankSourceOf, requireBudget } from './put-tracker.ts'
 import { listSpending, scopesOf } from './spending-rows.ts'
 import { planOf, type Tracker } from './tracker.ts'
@@ -32,16 +32,19 @@ export async function requestChecks(
   const ids = await findKeywordIds(app.db, workspaceId, keys)
   const unknown = named.flatMap((key, at) => (ids.has(key) ? [] : [unknownAt(at)]))
   if (unknown.length > 0) throw refuse('keyword_not_found', { details: unknown })
-  const cost = keys.length * source.ranks.callsFor(tracker.engine, tracker.depth)
-  if (isDry) return { runId: null, checks: keys.length, cost }
+  const now = app.clock()
+  const plan = planOf(dayOf(now, tracker.window.zone), tracker.window)
+  const keywordIds = [...ids.values()]
+  const wanted = keywordIds.length - (await countUnderWay(app.db, tracker, plan.day, keywordIds))
+  const callsEach = source.ranks.callsFor(tracker.engine, tracker.depth)
+  const cost = wanted * callsEach
+  if (isDry) return { runId: null, checks: wanted, cost }
   await requireAffordable(app, source, tracker, cost)
 
-  const now = app.clock()
   return app.db.transaction().execute(async (tx) => {
-    const plan = planOf(dayOf(now, tracker.window.zone), tracker.window)
-    const checks = await insertChecksByHand(tx, tracker, plan, [...ids.values()], now)
+    const checks = await insertChecksByHand(tx, tracker, plan, keywordIds, now)
     const runId = await runForChecks(tx, now)
-    return { runId, checks, cost }
+    return { runId, checks, cost: checks * callsEach }
   })
 }
 
