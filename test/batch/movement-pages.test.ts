@@ -43,3 +43,22 @@ test('whoever turns the pages of today past midnight stays on their day', async 
   const other = await ask(`&day=2030-01-16&cursor=${first.next_cursor}`)
   expect([other.status, other.body.error.details[0].code]).toEqual([400, 'invalid_cursor'])
 })
+
+test('the shares of a day leave out keywords that were removed since, as its movements do', async () => {
+  await store(
+    world,
+    'ws_shares',
+    ['kept', 'removed'].flatMap((keyword, at) => [
+      ranked(keyword, '2030-01-13', 9),
+      ranked(keyword, '2030-01-14', 1 + at),
+    ]),
+  )
+  const ask = async () =>
+    (await world.get('/api/batch/movements?workspace_id=ws_shares&day=2030-01-14')).body.data
+  expect((await ask()).shares).toMatchObject([{ keywords: 2, top_3: 2 }])
+  const gone = { workspace_id: 'ws_shares', keywords: ['removed'] }
+  expect((await world.ask('DELETE', '/api/batch/keywords', { body: gone })).status).toBe(200)
+  const { movements, shares } = await ask()
+  expect(movements.map(({ keyword }: { keyword: string }) => keyword)).toEqual(['kept'])
+  expect(shares).toMatchObject([{ keywords: 1, failed: 0, top_3: 1, top_10: 1, top_100: 1 }])
+})

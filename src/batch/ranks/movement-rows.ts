@@ -105,7 +105,7 @@ export type RankShares = Series & {
   readonly top100: number
 }
 
-/** Counts all of a workspace's day, by series, and tells of the first: as dear as the day is large. */
+/** Counts a workspace's day but for keywords that were removed, by series, and tells of the first: as dear as the day is large. */
 export async function countShares(
   db: BatchDb,
   workspaceId: string,
@@ -118,7 +118,9 @@ export async function countShares(
              ${sql.raw(broken)}::int as broken,
              count(*) filter (where position <= 3)::int as top3, count(*) filter (where position <= 10)::int as top10,
              count(*) filter (where position <= 100)::int as top100
-      from batch.rank where workspace_id = ${workspaceId} and day = ${day}
+      from batch.rank r
+      join batch.keyword k on k.workspace_id = r.workspace_id and k.id = r.keyword_id and k.removed_at is null
+      where r.workspace_id = ${workspaceId} and r.day = ${day}
       group by engine, device, location order by engine, device, location limit ${limit}`.execute(db)
   return rows
 }
