@@ -55,6 +55,8 @@ test.each([
   ['the reference of a payment', 'PAYMENT rl_60f4449b12b5946629b5016612ac0d67499fefe7  a1'],
   ['the name of a migration', '20261118T0220-billing-reconciliation-reason.sql'],
   ['which setting to correct', 'The sandbox refuses this key; correct PROVIDER_SECRET_KEY.'],
+  ['which setting, at the end of a line', 'correct PROVIDER_SECRET_KEY.\nok    workers\n'],
+  ['which setting, in JSON', '{"message": "correct PROVIDER_SECRET_KEY.", "setting": "TOSS_SECRET_KEY"}'],
   ['which setting, in the middle', 'correct TOSS_SECRET_KEY, an API key (sk) of a shop'],
 ])('%s is told', (_, text) => {
   expect(maskText(text)).toBe(text)

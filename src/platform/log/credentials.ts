@@ -12,9 +12,9 @@ export function findCredentials(text: string, found: ByteSpan[]): void {
 }
 
 // Stripe, Toss Payments, Standard Webhooks, PortOne, our own tokens, and what else commonly lies about. A setting that ends in
-// _SECRET_KEY is named in sentences that say which one to correct; behind it a sentence goes on or ends.
+// _SECRET_KEY is named in sentences that say which one to correct; behind it a sentence goes on or ends, in JSON with a quote.
 const strongPrefix =
-  /(?:(?:[prs]k|rl|bk|ak)_(?:live|test)_|(?:live|test)_g?[sc]k_|whs(?:ec|k)_|billing-key-|gh[oprsu]_|github_pat_|xox[abeprs]-|akia|_secret_(?!key(?:[ ,;]|\.?$|\. )))[A-Za-z0-9_+/=.~-]{2,}/gi
+  /(?:(?:[prs]k|rl|bk|ak)_(?:live|test)_|(?:live|test)_g?[sc]k_|whs(?:ec|k)_|billing-key-|gh[oprsu]_|github_pat_|xox[abeprs]-|akia|_secret_(?!key(?:[,;]|\.?(?:["\s]|$))))[A-Za-z0-9_+/=.~-]{2,}/gi
 
 // Two letters are also the end of longer words, so these need a boundary in front. `rl_` and 40 hexadecimal digits are no
 // token but the reference of a payment, by which an operator finds it at the provider.
