@@ -88,7 +88,7 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
   const isService = options.role === 'service'
   const { config, secrets, pool, clock, billing } = foundation
   const keys = await openKeys(foundation)
-  const webhookSecrets = webhookSecretsOf(config)
+  const webhookSecrets = webhookSecretsOf(config, isService)
   for (const secret of Object.values(webhookSecrets).flat()) secrets.add(secret)
   const sandboxKey = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
   if (sandboxKey) secrets.add(sandboxKey)
@@ -152,6 +152,25 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
   } catch (error) {
     await sandbox?.close()
     await replica?.close()
+    throw error
+  }
+}
+
+/** The providers for whoever only looks at them: nothing is stored, and no answer stops anybody. */
+export async function openProvidersToLook(
+  foundation: Foundation,
+): Promise<{ readonly all: readonly Provider[]; close(): Promise<void> }> {
+  const { config, pool, secrets } = foundation
+  const key = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
+  if (key) secrets.add(key)
+  const sandbox = await openOwnSandbox(foundation, 0, key)
+  const close = async () => sandbox?.close()
+  try {
+    const url = sandbox?.url ?? simulatorOf(config)
+    const guards = await openProviders(config, url, key, openAllMetrics(), openTroublesOfCommand())
+    return { all: guards.map(({ guard }) => guard.uses.requests), close }
+  } catch (error) {
+    await close()
     throw error
   }
 }
@@ -282,12 +301,16 @@ function sellerOf({ seller }: Config): Seller {
   return { name, address, registration, tax_id: taxId, logo: logo && logoHash(logo) }
 }
 
-/** In sandbox mode the newest secret also stands in the data dir, where tools that send test webhooks look for it. */
-function webhookSecretsOf(config: Config): BillingTerms['webhookSecrets'] {
+/**
+ * In sandbox mode the newest secret of the service also stands in the data dir, where tools that send test webhooks look for it.
+ * That of a command is only its shell's.
+ */
+function webhookSecretsOf(config: Config, isService: boolean): BillingTerms['webhookSecrets'] {
   const given = Object.fromEntries(config.providers.map((one) => [one.name, one.webhookSecrets]))
   const { name, webhookSecrets } = config.provider
   if (webhookSecrets.length > 0) {
-    if (config.mode === 'sandbox') writeSecret(config.dataDir, 'webhook-secret', webhookSecrets[0]!)
+    if (config.mode === 'sandbox' && isService)
+      writeSecret(config.dataDir, 'webhook-secret', webhookSecrets[0]!)
     return given
   }
   if (!signsMessages(name)) return given

@@ -1,6 +1,5 @@
 import type { Config } from './config.ts'
 import { explainConnecting } from './platform/database/database-errors.ts'
-import { readDatabaseUrl } from './platform/database/database-url.ts'
 import type { PoolLimits } from './platform/database/db.ts'
 import {
   type FoundSchema,
@@ -11,6 +10,7 @@ import {
 } from './platform/database/migrate.ts'
 import { type Connection, lookAtConnection, sharesSessions } from './platform/database/pooler.ts'
 import { openEmbeddedPostgres } from './platform/embedded-postgres/embedded-postgres.ts'
+import { findEmbeddedPostgres } from './platform/embedded-postgres/find-embedded-postgres.ts'
 import type { SecretSet } from './platform/log/secret-set.ts'
 import { queueSchema } from './platform/queue/queue-schema.ts'
 import type { ServiceLog } from './service-log.ts'
@@ -33,10 +33,6 @@ export async function openDatabase(
   }: { keepAlive?: boolean; log: ServiceLog; secrets: SecretSet; onRestart?: () => void },
 ): Promise<Database> {
   if (config.databaseUrl) {
-    for (const url of [config.databaseUrl, config.databaseUrlSession, config.databaseUrlRead]) {
-      const password = url && readDatabaseUrl(url).password
-      if (password) secrets.add(password)
-    }
     return {
       url: config.databaseUrl,
       sessionUrl: config.databaseUrlSession ?? config.databaseUrl,
@@ -53,12 +49,23 @@ export async function openDatabase(
     },
   })
   secrets.add(embedded.password)
-  return {
-    url: embedded.url,
-    sessionUrl: embedded.url,
-    limits: { ...config.database, serverLimits: true },
-    close: () => embedded.close(),
-  }
+  return servedHere(config, embedded.url, () => embedded.close())
+}
+
+/** The same for whoever only looks: an embedded database is joined where it runs, and neither made, started nor stopped. */
+export async function findDatabase(
+  config: Config,
+  { log, secrets }: { log: ServiceLog; secrets: SecretSet },
+): Promise<Database | 'none' | 'stopped'> {
+  if (config.databaseUrl) return openDatabase(config, { log, secrets })
+  const found = await findEmbeddedPostgres(config.dataDir)
+  if (found.state !== 'running') return found.state
+  secrets.add(found.password)
+  return servedHere(config, found.url, async () => {})
+}
+
+function servedHere(config: Config, url: string, close: Database['close']): Database {
+  return { url, sessionUrl: url, limits: { ...config.database, serverLimits: true }, close }
 }
 
 /** Brings the database to this release, over the direct connection: a pooler may hand it to others in between. */
@@ -85,18 +92,25 @@ export async function migrateDatabase(
  * service runs on. The sandbox boots from nothing, so there an empty database is made by whoever comes first.
  */
 export async function requireSchema(config: Config, database: Database): Promise<void> {
-  const { connectTimeoutMs } = config.database
-  const setting = sessionSetting(config)
-  const found = await findSchema(database.sessionUrl, { setting, connectTimeoutMs })
-  if (found.missing.length === 0 && found.queue === queueSchema) return
-  if (found.present === 0 && config.mode === 'sandbox') {
-    await migrateDatabase(config, database)
-    return
-  }
-  throw new SchemaRefused(schemaComplaint(found))
+  const found = await schemaOf(config, database)
+  const complaint = schemaComplaint(found)
+  if (complaint === undefined) return
+  if (found.present === 0 && config.mode === 'sandbox') await migrateDatabase(config, database)
+  else throw new SchemaRefused(complaint)
 }
 
-function schemaComplaint({ present, missing, queue }: FoundSchema): string {
+/** Why a command of this release would refuse the schema, if it would. */
+export async function findSchemaComplaint(config: Config, database: Database): Promise<string | undefined> {
+  return schemaComplaint(await schemaOf(config, database))
+}
+
+function schemaOf(config: Config, { sessionUrl }: Database): Promise<FoundSchema> {
+  const { connectTimeoutMs } = config.database
+  return findSchema(sessionUrl, { setting: sessionSetting(config), connectTimeoutMs })
+}
+
+function schemaComplaint({ present, missing, queue }: FoundSchema): string | undefined {
+  if (missing.length === 0 && queue === queueSchema) return undefined
   if (present === 0)
     return 'The database is empty; run `rankledger migrate`, or start the service, and then this command again.'
   if (queue > queueSchema)

@@ -42,19 +42,32 @@ export type FoundationOptions = {
 export async function openFoundation(config: Config, options: FoundationOptions): Promise<Foundation> {
   const { log, secrets } = openLog(config)
   const database = await openDatabase(config, { ...options, log, secrets })
-  let opened: pg.Pool | undefined
   try {
     if (options.role === 'command') await requireSchema(config, database)
     else await migrateDatabase(config, database, (migration) => log.info('database.migrated', { migration }))
 
-    const connection = { ...database.limits, url: database.url }
-    const pool = openPool({
-      ...connection,
-      max: options.poolSize ?? config.database.poolSize,
-      name: `rankledger ${options.name}`,
-      onError: (error) => log.warn('database.lost', { error }),
-    })
-    opened = pool
+    return await foundationOn(config, database, options)
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+/** Builds on a database that is open and fit, and writes nothing to it. Closing closes that as well. */
+export async function foundationOn(
+  config: Config,
+  database: Database,
+  { name, poolSize = config.database.poolSize }: Pick<FoundationOptions, 'name' | 'poolSize'>,
+): Promise<Foundation> {
+  const { log, secrets } = openLog(config)
+  const connection = { ...database.limits, url: database.url }
+  const pool = openPool({
+    ...connection,
+    max: poolSize,
+    name: `rankledger ${name}`,
+    onError: (error) => log.warn('database.lost', { error }),
+  })
+  try {
     const clock = config.mode === 'sandbox' ? await movableClock(pool) : realClock()
     const sources = new Map(openSources(config.sources))
     if (config.mode === 'sandbox') sources.set('sandbox', sandboxSource(clock))
@@ -84,8 +97,7 @@ export async function openFoundation(config: Config, options: FoundationOptions)
       },
     }
   } catch (error) {
-    await opened?.end()
-    await database.close()
+    await pool.end()
     throw error
   }
 }

@@ -1,5 +1,6 @@
 import type { Config } from './config.ts'
 import { logEvents } from './log-events.ts'
+import { readDatabaseUrl } from './platform/database/database-url.ts'
 import { createLog, type Log, outputTo } from './platform/log/log.ts'
 import { createSecretSet, type SecretSet } from './platform/log/secret-set.ts'
 
@@ -32,6 +33,10 @@ function makeLog(config: Config, output: 'stdout' | 'stderr'): OpenedLog {
     if (secret) secrets.add(secret)
   }
   for (const { key } of config.vaultKeys) secrets.add(key.toString('base64'))
+  for (const url of [config.databaseUrl, config.databaseUrlSession, config.databaseUrlRead]) {
+    const password = url && readDatabaseUrl(url).password
+    if (password) secrets.add(password)
+  }
   return {
     log: createLog(logEvents, { level: config.logLevel, secrets, destination: outputTo(output) }),
     secrets,

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import type { Config } from '../config.ts'
-import { openDatabase } from '../database.ts'
+import { type Database, findDatabase, findSchemaComplaint } from '../database.ts'
 import { explainConnecting, troubleOf } from '../platform/database/database-errors.ts'
 import { isOnThisMachine, readDatabaseUrl, serverOf } from '../platform/database/database-url.ts'
 import { lookAtRole } from '../platform/database/grants.ts'
@@ -13,19 +13,22 @@ import { readServerState } from './server-rows.ts'
 export type Finding = { check: string; state: 'ok' | 'note' | 'fault'; message: string }
 export type Tell = (check: string, state: Finding['state'], message: string) => void
 
-/** True: the service could start on it. */
-export async function lookAtDatabase(config: Config, tell: Tell): Promise<boolean> {
+/** Gives back the database if the service could start on it. */
+export async function lookAtDatabase(config: Config, tell: Tell): Promise<Database | undefined> {
   const timeoutMs = config.database.connectTimeoutMs
   if (config.databaseUrl) {
     const pooled = await reach('DATABASE_URL', config.databaseUrl, config, tell)
     const { databaseUrlSession: session } = config
     const direct = session ? await reach('DATABASE_URL_SESSION', session, config, tell) : pooled
-    if (!pooled || !direct) return false
-    if (!(await lookAtPooler(config, pooled, direct, tell))) return false
+    if (!pooled || !direct) return undefined
+    if (!(await lookAtPooler(config, pooled, direct, tell))) return undefined
     if (config.databaseUrlRead) await lookAtReplica(config, config.databaseUrlRead, tell)
   }
-  const { log, secrets } = openLog(config)
-  const database = await openDatabase(config, { log, secrets })
+  const database = await findDatabase(config, openLog(config))
+  if (typeof database === 'string') {
+    tell('database', 'note', notServed[database])
+    return undefined
+  }
   const setting = config.databaseUrlSession ? 'DATABASE_URL_SESSION' : 'DATABASE_URL'
   const client = new pg.Client({
     connectionString: database.sessionUrl,
@@ -35,14 +38,18 @@ export async function lookAtDatabase(config: Config, tell: Tell): Promise<boolea
   client.on('error', () => {})
   try {
     await client.connect()
-    return await lookInside(client, setting, config, tell)
+    return (await lookInside(client, setting, { config, database }, tell)) ? database : undefined
   } catch (error) {
     tell('database', 'fault', sentenceOf(error))
-    return false
+    return undefined
   } finally {
     await client.end().catch(() => {})
-    await database.close()
   }
+}
+
+const notServed = {
+  none: 'none is here yet; `rankledger serve` makes it',
+  stopped: 'is not running; look again while `rankledger serve` runs on it',
 }
 
 async function reach(
@@ -167,7 +174,12 @@ async function keepsPreparedStatements(config: Config): Promise<boolean> {
   }
 }
 
-async function lookInside(client: pg.Client, setting: string, config: Config, tell: Tell): Promise<boolean> {
+async function lookInside(
+  client: pg.Client,
+  setting: string,
+  { config, database }: { config: Config; database: Database },
+  tell: Tell,
+): Promise<boolean> {
   const sentAt = Date.now()
   const found = await readServerState(client)
   const skewMs = Number(found.now) - (sentAt + Date.now()) / 2
@@ -225,6 +237,11 @@ async function lookInside(client: pg.Client, setting: string, config: Config, te
       'fault',
       `${pending.length} migrations are missing; run \`rankledger migrate\` as the role that owns the schema`,
     )
+    return false
+  }
+  const complaint = await findSchemaComplaint(config, database)
+  if (complaint !== undefined) {
+    tell('schema', 'fault', complaint)
     return false
   }
   tell('schema', 'ok', 'is this release’s')

@@ -84,7 +84,11 @@ export function writeSecret(dataDir: string, name: string, value: string): strin
 }
 
 /** A file that somebody else wrote, or that others may read, keeps no secret of ours and is not believed. */
-function readSecret(dataDir: string, name: string, isForm: SecretForm = () => true): string | undefined {
+export function readSecret(
+  dataDir: string,
+  name: string,
+  isForm: SecretForm = () => true,
+): string | undefined {
   const file = join(dataDir, name)
   const refuse = (why: string) =>
     new Error(`${file} ${why}, so what it holds is not believed; look who put it there, then remove it.`)

@@ -85,20 +85,35 @@ const leftByDeadPostmaster = /lock file "postmaster\.pid" already exists|pre-exi
 /** Recovery after a crash takes as long as it takes; beyond this a person should look. */
 const readyWithinMs = 300_000
 
+/** The postmaster of a cluster, once it is ready; null where none runs. Starts nothing and changes nothing. */
+export async function joinPostmaster(cluster: Served): Promise<Postmaster | null> {
+  const seen = await seePostmaster(cluster.pgdata)
+  return seen === null || seen === 'stale' ? null : awaitReady(cluster, seen)
+}
+
 /**
  * The process that `postmaster.pid` names, if it is this cluster's postmaster. After a reboot or in a new container
  * the pid may belong to anyone, and PostgreSQL would refuse to start beside it: such a file is removed. Should
  * sessions of the old postmaster still run, PostgreSQL notices by their shared memory, without that file.
  */
 export async function findPostmaster(pgdata: string): Promise<ProcessMark | null> {
+  const seen = await seePostmaster(pgdata)
+  if (seen !== 'stale') return seen
+  await rm(join(pgdata, 'postmaster.pid'), { force: true })
+  return null
+}
+
+async function seePostmaster(pgdata: string): Promise<ProcessMark | 'stale' | null> {
   const file = await readPidFile(pgdata)
   const found = file && (await findProcess(file.pid))
   if (!found) return null
   const command = await commandLineOf(found.pid)
   if (command.includes(`-D ${pgdata} `)) return found
-  if (command) await rm(join(pgdata, 'postmaster.pid'), { force: true })
-  return null
+  return command ? 'stale' : null
 }
+
+/** As much of a cluster as it takes to use it while it is served. */
+type Served = Pick<Cluster, 'dataDir' | 'pgdata' | 'password'>
 
 type PidFile = {
   readonly pid: number
@@ -157,7 +172,7 @@ function socketIn(folder: string): Record<string, string> {
 }
 
 /** Waits until the postmaster serves and takes our password. Null when it ended instead. */
-async function awaitReady(cluster: Cluster, process: ProcessMark): Promise<Postmaster | null> {
+async function awaitReady(cluster: Served, process: ProcessMark): Promise<Postmaster | null> {
   const deadline = Date.now() + readyWithinMs
   while (await isAlive(process)) {
     const file = await readPidFile(cluster.pgdata)
@@ -179,13 +194,13 @@ async function awaitReady(cluster: Cluster, process: ProcessMark): Promise<Postm
 }
 
 /** One that nobody can come through, as on a file system that a container shares with its host, is not used. */
-async function findSocket(cluster: Cluster, { port, socketFolder }: PidFile): Promise<string | null> {
+async function findSocket(cluster: Served, { port, socketFolder }: PidFile): Promise<string | null> {
   if (socketFolder === null) return null
   const answer = await trySignIn(urlFor(port, cluster.password, socketFolder))
   return answer === 'welcome' ? socketFolder : null
 }
 
-function refusedSentence(cluster: Cluster, pid: number): string {
+function refusedSentence(cluster: Served, pid: number): string {
   return (
     `The PostgreSQL that serves ${cluster.pgdata} (process ${pid}) does not take the password in ` +
     `${cluster.dataDir}/postgres.json: put the right file back, or set DATABASE_URL.`
