@@ -1,8 +1,8 @@
 import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { buildHttp } from '../../src/platform/http/http.ts'
-import { openWorld, type World } from '../world.ts'
+import { type Answer, openWorld, type World } from '../world.ts'
 
 let world: World
 beforeAll(async () => {
@@ -60,6 +60,50 @@ test('no answer is sniffed, kept or framed', async () => {
   expect(docs).not.toContain('https:')
   expect(docs).toMatch(/script-src 'self'/)
   expect(docs).not.toMatch(/script-src[^;]*unsafe/)
+})
+
+test('a path that cannot be decoded is answered, logged and counted like every other', async () => {
+  const logged = vi.spyOn(world.app.log, 'info')
+  const counted = async () => {
+    const text = (await world.get('/metrics', { token: null })).text
+    const at = (name: string) =>
+      Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (\\d+)`, 'm').exec(text)?.[1] ?? 0)
+    return [
+      at('rankledger_http_answers_total{route="unmatched",status="404"}'),
+      at('rankledger_http_answer_seconds_count{route="unmatched"}'),
+    ]
+  }
+  const before = await counted()
+  const paths = ['/%zz', '/api/billing/plans/%ed%a0%80', '/docs/%', '/console/%ff']
+  for (const path of paths)
+    for (const method of ['GET', 'HEAD', 'POST']) {
+      const id = `undecodable-${logged.mock.calls.length}`
+      const answer = await world.ask(method, path, { headers: { 'x-request-id': id } })
+      const unknown = await world.ask(method, '/api/nothing')
+      expect([path, method, answer.status, answer.body?.error.code]).toEqual([
+        path,
+        method,
+        404,
+        method === 'HEAD' ? undefined : 'route_not_found',
+      ])
+      const namesOf = ({ headers }: Answer) => [...headers.keys()].sort()
+      expect(namesOf(answer)).toEqual(namesOf(unknown))
+      for (const name of ['content-security-policy', 'x-content-type-options', 'cache-control'])
+        expect(answer.headers.get(name), name).toBe(unknown.headers.get(name))
+      await expect
+        .poll(() => logged.mock.calls.map(([, fields]) => fields))
+        .toContainEqual({
+          request_id: id,
+          method,
+          route: 'unmatched',
+          status: 404,
+          ms: expect.any(Number),
+          caller: undefined,
+        })
+    }
+  const asked = 2 * 3 * paths.length
+  await expect.poll(counted).toEqual(before.map((count) => count + asked))
+  logged.mockRestore()
 })
 
 test('a compressed body is refused, whatever it holds', async () => {

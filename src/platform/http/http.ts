@@ -103,6 +103,16 @@ export const bodyLimits = { ordinary: 256 * 1024, bulk: 2 * 1024 * 1024, webhook
 
 /** The HTTP face both areas are mounted on: strict in, strict out, one envelope, one list of errors. */
 export function buildHttp(options: HttpOptions): Http {
+  const tellAnswer = (request: FastifyRequest, reply: FastifyReply) => {
+    options.onAnswer({
+      request_id: loggedId(request.id),
+      method: request.method,
+      route: routeOf(request),
+      status: reply.statusCode,
+      ms: performance.now() - request.startedAt,
+      caller: request.principal?.tokenId,
+    })
+  }
   const http = fastify({
     logger: false,
     bodyLimit: bodyLimits.ordinary,
@@ -117,14 +127,12 @@ export function buildHttp(options: HttpOptions): Http {
     http: { maxHeaderSize: 16 * 1024, headersTimeout: 20_000, requireHostHeader: false },
     requestIdHeader: false,
     genReqId: (request) => requestIdOf(request.headers['x-request-id']),
+    // No hook runs for a path that the router cannot read; it is answered, logged and counted like every other.
     frameworkErrors: (error, request, reply) => {
-      void send(
-        reply.header('x-request-id', request.id),
-        errorAnswer(
-          hostRefusal(request) ?? refusalOfFramework(error, refuse) ?? refuse('route_not_found'),
-          request.id,
-        ),
-      )
+      beginAnswer(request, reply)
+      reply.raw.once('close', () => tellAnswer(request, reply))
+      const refusal = hostRefusal(request) ?? refusalOfFramework(error, refuse) ?? refuse('route_not_found')
+      void send(reply, errorAnswer(refusal, request.id))
     },
     clientErrorHandler: answerBrokenRequest,
     ajv: { customOptions: { coerceTypes: false, removeAdditional: false } },
@@ -161,9 +169,7 @@ export function buildHttp(options: HttpOptions): Http {
 
   // Hooks that have nothing to wait for take a callback: a promise for each of them is felt on every request.
   http.addHook('onRequest', (request, reply, done) => {
-    request.startedAt = performance.now()
-    reply.header('x-request-id', request.id)
-    reply.headers(guardingHeaders)
+    beginAnswer(request, reply)
     const misdirected = hostRefusal(request)
     if (misdirected) return done(misdirected)
     if (!accessHooks.asksForToken(request)) return done(encodingRefusal(request))
@@ -199,14 +205,7 @@ export function buildHttp(options: HttpOptions): Http {
     done()
   })
   http.addHook('onResponse', (request, reply, done) => {
-    options.onAnswer({
-      request_id: loggedId(request.id),
-      method: request.method,
-      route: routeOf(request),
-      status: reply.statusCode,
-      ms: performance.now() - request.startedAt,
-      caller: request.principal?.tokenId,
-    })
+    tellAnswer(request, reply)
     done()
   })
   http.setNotFoundHandler(async () => {
@@ -236,6 +235,13 @@ export function buildHttp(options: HttpOptions): Http {
     return send(reply, faultAnswer(error, request.id))
   })
   return http
+}
+
+/** What every answer has, whatever comes of the request. */
+function beginAnswer(request: FastifyRequest, reply: FastifyReply): void {
+  request.startedAt = performance.now()
+  reply.header('x-request-id', request.id)
+  reply.headers(guardingHeaders)
 }
 
 /** Of several Host headers Node takes the first, and a proxy before us perhaps the last. */
