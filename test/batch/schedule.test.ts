@@ -120,7 +120,7 @@ test('checks are looked for every five minutes, also in the hour that a zone rep
   const nextOf = async (task: string) =>
     (await world.query<{ next_at: Date }>('select next_at from batch.schedule where task = $1', [task]))[0]!
       .next_at
-  // At two o'clock in summer it has struck twice already in winter's count: 01:00 UTC is 02:00 again.
+  // In Berlin it is two o'clock at 00:00 UTC, and again at 01:00 UTC.
   await sweepAt('2031-10-25T23:57:00Z')
   const looks: string[] = []
   for (const time of ['00:00', '00:55', '01:00', '01:55']) {

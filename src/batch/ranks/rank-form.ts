@@ -4,6 +4,15 @@ import { rankStatuses, seriesNamePattern } from './rank.ts'
 const Series = (description: string) =>
   Type.String({ pattern: seriesNamePattern.source, description: `${description}: 1 to 64 of A-Za-z0-9_.:-` })
 
+const longestUrl = 2048
+const urlPattern = '^[^\\x00-\\x1f\\x7f]*$'
+const urlShape = new RegExp(urlPattern)
+
+/** Whether a rank may have this address, which a source may write as it likes. */
+export function isRankUrl(text: string): boolean {
+  return text.length <= longestUrl && urlShape.test(text)
+}
+
 /**
  * The form of an observation, over HTTP and in files. Whether a value is of the right kind is told here; whether it
  * makes sense is told by `readRank`, row by row.
@@ -27,7 +36,7 @@ export const RankForm = Type.Object(
       }),
     ),
     searched_depth: Type.Optional(Type.Number({ default: 100 })),
-    url: Type.Optional(Type.String({ maxLength: 2048, pattern: '^[^\\x00-\\x1f\\x7f]*$' })),
+    url: Type.Optional(Type.String({ maxLength: longestUrl, pattern: urlPattern })),
     reason: Type.Optional(
       Type.String({
         pattern: '^[a-z0-9_]{1,64}$',

@@ -1,6 +1,7 @@
 import type { Day } from '../../platform/time.ts'
 import type { BatchTx } from '../app.ts'
 import type { RankObservation } from '../ranks/rank.ts'
+import { isRankUrl } from '../ranks/rank-form.ts'
 import { mergeObservations } from '../ranks/record-ranks.ts'
 import { dayTold } from '../sources/port.ts'
 import type { Tally } from './breaker.ts'
@@ -84,7 +85,7 @@ function observationOf({ check, outcome }: Made, now: Date) {
           status: 'ranked',
           position: outcome.position,
           searched_depth: check.depth,
-          ...(outcome.url.length <= 2048 && { url: outcome.url }),
+          ...(isRankUrl(outcome.url) && { url: outcome.url }),
         }
       : { ...row, status: 'not_in_depth', searched_depth: outcome.depth }
   return [{ workspaceId, observation }]
