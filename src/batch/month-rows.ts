@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Day } from '../platform/time.ts'
-import type { BatchDb } from './app.ts'
+import type { BatchDb, BatchTx } from './app.ts'
 
 /** A table that stands in one part per month. */
 export type MonthlyHistory = 'rank' | 'volume_observation'
@@ -29,6 +29,24 @@ export async function ensureMonths(
     await sql`select batch.ensure_month(${history}, ${`${month}-01`}::date)`.execute(db)
     made.add(name)
   }
+}
+
+/** Of these months those that have a place, made by whomever: one that `retention` dropped has none. */
+export async function findMonths(
+  db: BatchDb | BatchTx,
+  history: MonthlyHistory,
+  months: ReadonlySet<string>,
+): Promise<Set<string>> {
+  const { rows } = await sql<{ month: string }>`
+    select month from unnest(${[...months]}::text[]) as month
+    where exists (
+      select from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where i.inhparent = ${`batch.${history}`}::regclass
+        -- Before 2025 a year is one table.
+        and c.relname in (${`${history}_`} || replace(month, '-', '_'), ${`${history}_`} || left(month, 4)))`.execute(
+    db,
+  )
+  return new Set(rows.map(({ month }) => month))
 }
 
 /**

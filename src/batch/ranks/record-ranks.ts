@@ -1,7 +1,7 @@
 import { invariant } from '../../platform/invariant.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
-import { ensureMonths, monthOf, monthsOf, unmadeMonths, withMonths } from '../month-rows.ts'
+import { ensureMonths, findMonths, monthOf, monthsOf, unmadeMonths, withMonths } from '../month-rows.ts'
 import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
 import { addRanks, type MergedRanks, mergeRanks } from './rank-rows.ts'
 
@@ -94,13 +94,15 @@ function portionsOf(ranks: readonly Rank[]): Rank[][] {
 
 /**
  * Stores observations of several workspaces inside somebody's transaction, by the same rule. Their months exist already.
- * One whose keyword is gone by now has no place to go and is left out.
+ * One whose keyword is gone by now, or whose month `retention` has dropped, has no place to go and is left out.
  */
 export async function mergeObservations(
   tx: BatchTx,
   now: Date,
   told: readonly { workspaceId: string; observation: RankObservation }[],
 ): Promise<void> {
+  if (told.length === 0) return
+  const months = await findMonths(tx, 'rank', monthsOf(told.map(({ observation }) => observation)))
   const workspaces = new Map<string, RankObservation[]>()
   for (const { workspaceId, observation } of told) {
     const observations = workspaces.get(workspaceId)
@@ -110,7 +112,8 @@ export async function mergeObservations(
   for (const workspaceId of [...workspaces.keys()].sort()) {
     const { ranks, rejections } = readAll(workspaces.get(workspaceId)!, now)
     invariant(rejections.length === 0, `our own observations make sense, not ${rejections[0]?.code}`)
-    await mergeRanks(tx, workspaceId, dedupe([...ranks.keys()]), now)
+    const kept = [...ranks.keys()].filter(({ day }) => months.has(monthOf(day)))
+    await mergeRanks(tx, workspaceId, dedupe(kept), now)
   }
 }
 
