@@ -1,5 +1,6 @@
 import { isSeriesName } from '../batch/ranks/rank.ts'
 import { type Archive, type ArchiveForm, NoArchive, openArchive } from '../batch/retention/archive.ts'
+import { loadConfig } from '../config.ts'
 import type { Foundation } from '../foundation.ts'
 import { giveWay } from '../platform/give-way.ts'
 import { parseDay } from '../platform/time.ts'
@@ -64,7 +65,9 @@ export async function openImport(
   }
   try {
     const { identity } = await headOf(path)
-    const file = await openForeignFile(path, identity, what, isAuto ? undefined : flags.format, said)
+    const { timeZone } = loadConfig()
+    const named = isAuto ? undefined : flags.format
+    const file = await openForeignFile(path, identity, what, named, { ...said, timeZone })
     if (!file) throw own
     const { format, unknownColumns, notes } = file
     return { ...file, told: { format: format.name, title: format.title, unknownColumns, notes } }

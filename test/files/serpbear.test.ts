@@ -49,6 +49,8 @@ test('rows are read although commas are not quoted; "-" is not found within the 
       searched_depth: 10,
     },
   ])
+  const inSantiago = await understood(path, 'ranks', { said: { timeZone: 'America/Santiago' } })
+  expect(inSantiago?.fields).toEqual(told?.fields.map((fields) => ({ ...fields, day: '2026-03-06' })))
   expect(told?.rejected).toEqual([
     [5, 'location_wrong_form'],
     [6, 'wrong_number_of_cells'],

@@ -12,6 +12,8 @@ export type Said = {
   readonly location?: string | undefined
   /** How far down its maker looked. */
   readonly depth?: number | undefined
+  /** In whose days instants are told; absent: UTC. */
+  readonly timeZone?: string | undefined
 }
 
 export type Fields = Record<string, unknown>

@@ -1,4 +1,4 @@
-import { parseInstant } from '../../platform/time.ts'
+import { dayOf, parseInstant } from '../../platform/time.ts'
 import { type FileFormat, placeOf } from './format.ts'
 import type { Row } from './table.ts'
 
@@ -40,7 +40,7 @@ export const serpbear: FileFormat = {
           return [
             {
               keyword: found['keyword']!.trim(),
-              day: updated.toISOString().slice(0, 10),
+              day: dayOf(updated, said.timeZone ?? 'UTC'),
               checked_at: updated.toISOString(),
               engine: 'google',
               device: said.device ?? found['device']!,
