@@ -1,3 +1,4 @@
+import type { ImportRecord } from '../batch/import.ts'
 import { isSeriesName } from '../batch/ranks/rank.ts'
 import { type Archive, type ArchiveForm, NoArchive, openArchive } from '../batch/retention/archive.ts'
 import { loadConfig } from '../config.ts'
@@ -70,10 +71,31 @@ export async function openImport(
     const file = await openForeignFile(path, identity, what, named, { ...said, timeZone })
     if (!file) throw own
     const { format, unknownColumns, notes } = file
-    return { ...file, told: { format: format.name, title: format.title, unknownColumns, notes } }
+    const told = { format: format.name, title: format.title, unknownColumns, notes }
+    return { ...(what === 'ranks' ? asOldAsItsDays(file) : file), told }
   } catch (error) {
     throw error instanceof FileTrouble ? new CommandFailed(error.message) : error
   }
+}
+
+/**
+ * Ranks that another tool found count as checked when their day began where clocks are furthest ahead: what was measured here
+ * on that day came later, and stays. A file that is imported again corrects what it told before.
+ */
+function asOldAsItsDays(file: ImportFile): ImportFile {
+  return {
+    ...file,
+    async *read(from) {
+      for await (const chunk of file.read(from))
+        yield { ...chunk, records: () => chunk.records().map(asOldAsItsDay) }
+    },
+  }
+}
+
+function asOldAsItsDay(record: ImportRecord): ImportRecord {
+  const day = parseDay(String(record.fields?.['day']))
+  if (record.fields === undefined || day === undefined) return record
+  return { ...record, fields: { ...record.fields, checked_at: `${day}T00:00:00+14:00` } }
 }
 
 /** Opens an archive that `retention` wrote. */
