@@ -177,8 +177,9 @@ describe('a tracker', () => {
     expect((await put()).status).toBe(200)
     await world.advanceTo('2030-01-16T00:00:00Z')
     await world.advanceTo('2030-01-17T00:00:00Z')
-    const { ranks } = (await world.get('/api/batch/ranks/three?workspace_id=ws&from=2030-01-12&to=2030-01-31'))
-      .body.data
+    const { ranks } = (
+      await world.get('/api/batch/ranks/three?workspace_id=ws&from=2030-01-12&to=2030-01-31')
+    ).body.data
     expect(ranks).toHaveLength(1)
     const [rank] = ranks
     expect(rank).toMatchObject({ day: '2030-01-12', status: 'ranked', engine: 'google_search_console' })
