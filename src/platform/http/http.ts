@@ -26,7 +26,7 @@ import {
   refusalOfFramework,
 } from './answers.ts'
 import { answerBrokenRequest, refuseExpectation } from './broken-request.ts'
-import { type FairnessOptions, hasLargeBody, openFairness } from './fairness.ts'
+import { type FairnessOptions, hasLargeBody, openFairness } from './fairness/fairness.ts'
 import { parseJson, textOf } from './json-body.ts'
 import { longAnswer } from './long-answer.ts'
 import { type ReplicaReads, readFromReplica, requireReadsThatLag } from './may-lag.ts'
