@@ -3,6 +3,7 @@ import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ApiDocument } from '../api-document.ts'
 import { type Answer, openWorld, type World } from '../world.ts'
 
 let world: World
@@ -186,6 +187,35 @@ test.each(['TRACE', 'PROPFIND', 'QUERY', 'M-SEARCH', 'LOCK', 'PURGE'])(
       expect([path, ...(await asked(path))]).toEqual([path, 404, undefined, 'route_not_found'])
   },
 )
+
+test('an id of the wrong shape in a path is one that nothing has', async () => {
+  const document = world.http.swagger() as unknown as ApiDocument
+  const asked = Object.entries(document.paths).flatMap(([path, operations]) =>
+    /\{\w+_id\}/.test(path) ? Object.keys(operations).map((method) => [method.toUpperCase(), path]) : [],
+  )
+  expect(asked.length).toBeGreaterThan(15)
+  const wrong = ['no%20spaces', 'x'.repeat(600), '%F0%9F%92%A9', 'a%00b', '%EF%BC%91', "'%3B--"]
+  for (const [method, path] of asked as [string, string][])
+    for (const id of wrong) {
+      const named = path.replace(/\{\w+_id\}/, id)
+      // What else is wrong with the request comes behind it. Each asks for a workspace of its own, which has its own rate.
+      const headers = { 'x-workspace-id': `ws_${asked.findIndex((one) => one[1] === path)}` }
+      const { status, body } = await world.ask(
+        method,
+        named,
+        method === 'GET' ? { headers } : { headers, body: {} },
+      )
+      // PUT looks for nothing: there the caller chooses an id, and is told what is wrong with it.
+      const expected =
+        method === 'PUT'
+          ? [400, 'validation_failed']
+          : [404, expect.stringMatching(/^(?!route_)\w+_not_found$/)]
+      expect([method, path, id, status, body.error.code]).toEqual([method, path, id, ...expected])
+      expect(body.error.details?.map((detail: { path: string }) => detail.path)).toEqual(
+        method === 'PUT' ? [/\{(\w+)\}/.exec(path)![1]] : undefined,
+      )
+    }
+})
 
 test('bytes that are no HTTP get the envelope too, and the connection closes', async () => {
   const { port } = new URL(world.url)

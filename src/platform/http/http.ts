@@ -33,6 +33,7 @@ import { type ReplicaReads, readFromReplica, requireReadsThatLag } from './may-l
 import { OutcomeUnknown } from './outcome-unknown.ts'
 import { serializerCompiler } from './serialization.ts'
 import { openSlowRefusals } from './slow-refusals.ts'
+import { isOfPath, unknownIdRefusal } from './unknown-id.ts'
 import { suspectText, unstorableTextRefusal } from './unstorable-text.ts'
 import { validatorCompiler } from './validation.ts'
 
@@ -211,7 +212,8 @@ export function buildHttp(options: HttpOptions): Http {
   http.setNotFoundHandler(async () => {
     throw refuse('route_not_found')
   })
-  http.setErrorHandler(async (first, request, reply) => {
+  http.setErrorHandler(async (thrown, request, reply) => {
+    const first = (isOfPath(thrown) && unknownIdRefusal(request)) || thrown
     const isLibrary = isOpen(request, options.openPrefixes)
     // Whatever is thrown in here Fastify tells in the thrower's own words.
     const raised = await countUnparsable(options.limiter, request, reply, refusalOf(first, isLibrary)).then(

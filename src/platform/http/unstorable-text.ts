@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { type Refusal, refuse } from '../refusal.ts'
+import { unknownIdRefusal } from './unknown-id.ts'
 
 const suspects = new WeakSet<object>()
 
@@ -17,8 +18,11 @@ export function unstorableTextRefusal(
   ownText: ReadonlySet<string>,
 ): Refusal | undefined {
   const { params, query, body } = request
+  const inPath = pathOfNul(params, '', ownText)
+  const unknownId = inPath === undefined ? undefined : unknownIdRefusal(request)
+  if (unknownId) return unknownId
   const path =
-    pathOfNul(params, '', ownText) ??
+    inPath ??
     pathOfNul(query, '', ownText) ??
     (suspects.has(Object(body)) ? pathOfNul(body, '', ownText) : undefined)
   if (path === undefined) return undefined
