@@ -156,7 +156,7 @@ export async function openSources(dir: string, { words, days, ratePerSecond }: S
       sandboxes: [await open(searchConsoleWire)],
       engine: 'google_search_console',
       web: { engine: 'google', device: 'mobile', isMean: true },
-      daysBack: 3,
+      daysBack: 4,
     },
   ]
   const monthly: AskedMonthly[] = [
