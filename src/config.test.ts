@@ -224,6 +224,7 @@ test.each([
   ['db.example/x?ssl=true', {}],
   ['db.example/x?sslmode=disable&sslmode=verify-full', {}],
   ['db.example/x?sslmode=verify-full&sslrootcert=/no/such/file', {}],
+  ['db.example/x?sslmode=verify-full&sslnegotiation=direct', {}],
   ['db.example/x?sslrootcert=/no/such/file', {}],
 ])('live mode takes %s with %o, as the driver reads it', (where, environment) => {
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value)

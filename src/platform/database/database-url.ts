@@ -1,4 +1,5 @@
-import ConnectionParameters from 'pg/lib/connection-parameters'
+import type { ConnectionOptions as TlsOptions } from 'node:tls'
+import pg from 'pg'
 import { isLoopback } from '../loopback.ts'
 
 /** Where a database URL leads, as the driver reads it: what the URL leaves open comes from PGHOST and its like. */
@@ -18,10 +19,11 @@ export type DatabaseAddress = {
  * says about TLS is left out: the driver would read the files of certificates and warn of modes, which is for whoever connects.
  */
 export function readDatabaseUrl(url: string): DatabaseAddress {
-  const { host, port, user, database, password, ssl } = new ConnectionParameters(url.replace(aboutTls, '$1'))
+  // A client that is never connected: nothing leaves it.
+  const { host, port, user, database, password, ssl } = new pg.Client(url.replace(aboutTls, '$1'))
   return {
-    host: host ?? 'localhost',
-    port: port ?? 5432,
+    host,
+    port,
     user: user ?? '',
     database: database ?? '',
     password: typeof password === 'string' && password !== '' ? password : undefined,
@@ -47,10 +49,8 @@ function isSocketFolder(host: string): boolean {
   return host.startsWith('/')
 }
 
-type Tls = ConnectionParameters['ssl']
-
 /** Of an option that stands twice the last counts. A certificate alone turns TLS on. */
-function demandsTls(url: string, tls: Tls): boolean {
+function demandsTls(url: string, tls: boolean | TlsOptions): boolean {
   const { searchParams } = new URL(url)
   const mode = searchParams.getAll('sslmode').at(-1)
   if (mode) return /^(?:require|verify-ca|verify-full)$/.test(mode)
