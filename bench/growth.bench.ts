@@ -6,7 +6,7 @@ import { storeSubscriptions } from './stored-subscriptions.ts'
 
 /** What one unit of work costs when much is stored, against the same when little is. */
 export async function bench(): Promise<BenchResult[]> {
-  return [await renewals(), await lookups(), await rankWrites(), ...(await pagesAtDepth())]
+  return [...(await pagesAtDepth()), await renewals(), await lookups(), await rankWrites()]
 }
 
 const goal = 'ratio <= 1.25'
@@ -111,7 +111,8 @@ const pages = {
 /** A page of a list that begins after so many entries, against one near its beginning. */
 async function pagesAtDepth(): Promise<BenchResult[]> {
   const deep = sized(10_000, 1_000)
-  const stage = await openStage()
+  // A client that asks as fast as it is answered asks more often than a token may.
+  const stage = await openStage({ BILLING_RATE: '0' })
   try {
     const api = await stage.start('./renewal-process.ts')
     await storeSubscriptions(stage, api, deep * 3)

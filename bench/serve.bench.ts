@@ -20,7 +20,12 @@ export async function bench(): Promise<BenchResult[]> {
   const port = await findFreePort()
   const start = () =>
     spawn(process.execPath, [main, 'serve'], {
-      env: { PATH: process.env['PATH'] ?? '', RANKLEDGER_DATA: dataDir, PORT: String(port) },
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        RANKLEDGER_DATA: dataDir,
+        PORT: String(port),
+        BILLING_RATE: '0',
+      },
       stdio: 'ignore',
     })
   const bare = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
@@ -92,7 +97,9 @@ async function load(port: number, token: string): Promise<void> {
       head.push('Content-Type: application/json', `Content-Length: ${Buffer.byteLength(body)}`)
     return `${head.join('\r\n')}\r\n\r\n${method === 'POST' ? body : ''}`
   }
-  await keepAsking({ port, connections: 8, seconds: loadSeconds, pauseMs: 20 }, request)
+  const { statuses } = await keepAsking({ port, connections: 8, seconds: loadSeconds, pauseMs: 20 }, request)
+  const refused = Object.keys(statuses).filter((status) => status !== '200' && status !== '201')
+  if (refused.length > 0) throw new Error(`Not all were answered: ${JSON.stringify(statuses)}`)
 }
 
 async function stop(serve: ChildProcess): Promise<void> {

@@ -44,7 +44,8 @@ export async function clearStages(): Promise<void> {
   for (const clear of standing) await clear()
 }
 
-export async function openStage(): Promise<Stage> {
+/** `settings`: what its processes are told besides. */
+export async function openStage(settings: Readonly<Record<string, string>> = {}): Promise<Stage> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-bench-'))
   const server = await openEmbeddedPostgres({ dataDir })
   const processes: ChildProcess[] = []
@@ -67,6 +68,7 @@ export async function openStage(): Promise<Stage> {
     PORT: '0',
     VAULT_KEYS: `1:${randomBytes(32).toString('base64')}`,
     WEBHOOK_SECRETS: `whsec_${randomBytes(32).toString('base64')}`,
+    ...settings,
   }
   const launch = (script: string, args: string[]) => {
     const child = fork(fileURLToPath(new URL(script, import.meta.url)), args, {
