@@ -24,7 +24,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     project.provide('postgresUrl', citusUrl)
     return () => dropOnNodes(nodes, template)
   }
-  const server = await openThrowawayServer('test', { max_connections: '400' })
+  const server = await openThrowawayServer('test', { max_connections: '400', autovacuum: 'off' })
   try {
     await makeTemplate(server.url)
   } catch (error) {

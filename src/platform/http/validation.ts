@@ -1,6 +1,6 @@
 import type { FastifySchemaCompiler, SafePromiseLike } from 'fastify'
 import type { TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
+import { Compile, type Validator } from 'typebox/compile'
 import type { TLocalizedValidationError } from 'typebox/error'
 import { Settings } from 'typebox/system'
 import { Value } from 'typebox/value'
@@ -17,7 +17,12 @@ Settings.Set({ maxErrors: 256 })
  * Query strings and paths can only carry text, so there, and only there, text becomes the number the schema asks for.
  */
 export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, httpPart }) => {
-  const check = Compile(schema)
+  // As late as serializers, and for the same reason.
+  let compiled: Validator | undefined
+  const check = () => {
+    compiled ??= Compile(schema)
+    return compiled
+  }
   const fromText = httpPart !== 'body' && !takesOnlyText(schema)
   requireBounds(schema)
   return (input: unknown) => {
@@ -27,19 +32,19 @@ export const validatorCompiler: FastifySchemaCompiler<TSchema> = ({ schema, http
     if (tooLong.length === 0) {
       const list = longListIn(schema, value)
       if (list) return checkInPieces(list) as unknown as SafePromiseLike<true>
-      if (check.Check(value)) return { value }
+      if (check().Check(value)) return { value }
     }
     return { error: refusalOf(value, tooLong) }
   }
 
   function refusalOf(value: unknown, tooLong: readonly RefusalDetail[]): Refusal {
-    return validationFailed(schema, check.Errors(boundedPart(schema, value)), tooLong)
+    return validationFailed(schema, check().Errors(boundedPart(schema, value)), tooLong)
   }
 
   /** A body is as it should be if it is so with each part of its list. The framework wants to be thrown at here. */
   async function checkInPieces({ name, value }: { name: string; value: Record<string, unknown> }) {
     for await (const piece of pieces(value[name] as unknown[]))
-      if (!check.Check({ ...value, [name]: piece })) throw refusalOf(value, [])
+      if (!check().Check({ ...value, [name]: piece })) throw refusalOf(value, [])
     return true
   }
 }
