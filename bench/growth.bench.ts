@@ -1,16 +1,14 @@
+import { costOf, count, growthGoal as goal, onTwoStages } from './growing.ts'
 import { renew } from './renew.ts'
 import { type BenchResult, interleave } from './result.ts'
 import { sized } from './size.ts'
-import { openStage, type Stage, type Started } from './stage.ts'
+import { openStage, type Started } from './stage.ts'
 import { storeSubscriptions } from './stored-subscriptions.ts'
 
 /** What one unit of work costs when much is stored, against the same when little is. */
 export async function bench(): Promise<BenchResult[]> {
-  return [...(await pagesAtDepth()), await renewals(), await lookups(), await rankWrites()]
+  return [...(await pagesAtDepth()), await renewals(), await lookups()]
 }
-
-const goal = 'ratio <= 1.25'
-const count = (n: number) => n.toLocaleString('en')
 
 async function renewals(): Promise<BenchResult> {
   const [few, many] = [sized(10_000, 500), sized(1_000_000, 5_000)]
@@ -57,47 +55,6 @@ async function lookups(): Promise<BenchResult> {
     const [large, small] = [await filled(many), await filled(few)]
     const measured = await interleave({ rounds: 5, ours: large, floor: small })
     const promise = `a volume lookup among ${count(many)} rows, not ${count(few)}`
-    return { promise, unit: 'µs/request', ...measured, goal }
-  })
-}
-
-/** The history stands in the month that is written to, so that the tree which takes the new rows has grown. */
-async function rankWrites(): Promise<BenchResult> {
-  const [few, many] = [sized(1_000_000, 20_000), sized(50_000_000, 200_000)]
-  return onTwoStages(async (open) => {
-    const filled = async (rows: number) => {
-      const stage = await open()
-      const keywords = rows / 20
-      await stage.db.query(
-        `insert into batch.keyword (workspace_id, key, display, created_at)
-         select 'ws_' || k / 100, 'keyword ' || k % 100, 'keyword ' || k % 100, now() from generate_series(0, $1 - 1) k`,
-        [keywords],
-      )
-      await stage.db.query(`select batch.ensure_rank_month('2026-10-01')`)
-      await stage.db.query(
-        `insert into batch.rank (workspace_id, keyword_id, day, engine, device, location, status, position, searched_depth, checked_at)
-         select workspace_id, id, '2026-10-01'::date + d, 'naver', 'mobile', 'KR', 'ranked', 1 + id % 100, 100, now()
-         from batch.keyword, generate_series(0, 19) d`,
-      )
-      await stage.db.query('vacuum analyze batch.rank')
-      const api = await stage.start('./api-process.ts')
-      let round = 0
-      return () => {
-        const device = `d${round++}`
-        const observations = Array.from({ length: 100 }, (_, at) => ({
-          keyword: `keyword ${at}`,
-          day: '2026-10-28',
-          status: 'ranked',
-          position: 1 + at,
-          device,
-        }))
-        const body = JSON.stringify({ workspace_id: 'ws_{n}', observations })
-        return costOf(stage, api, '/api/batch/ranks', { spread: keywords / 100, method: 'POST', body })
-      }
-    }
-    const [large, small] = [await filled(many), await filled(few)]
-    const measured = await interleave({ rounds: 5, ours: large, floor: small })
-    const promise = `100 ranks written into a history of ${count(many)} rows, not ${count(few)}`
     return { promise, unit: 'µs/request', ...measured, goal }
   })
 }
@@ -158,37 +115,4 @@ async function cursorAt(api: Started, path: string, depth: number): Promise<stri
     seen += limit
   }
   return cursor!
-}
-
-async function costOf(
-  stage: Stage,
-  api: Started,
-  path: string,
-  order: { spread: number; connections?: number; method?: string; body?: string },
-): Promise<number> {
-  const { perSecond, statuses } = await stage.load({
-    port: api.port,
-    connections: 16,
-    seconds: sized(3, 1),
-    method: 'GET',
-    ...order,
-    path,
-    token: api.token!,
-  })
-  if (Object.keys(statuses).join() !== '200')
-    throw new Error(`Not all were answered: ${JSON.stringify(statuses)}`)
-  return 1_000_000 / perSecond
-}
-
-async function onTwoStages<T>(work: (open: () => Promise<Stage>) => Promise<T>): Promise<T> {
-  const stages: Stage[] = []
-  try {
-    return await work(async () => {
-      const stage = await openStage()
-      stages.push(stage)
-      return stage
-    })
-  } finally {
-    for (const stage of stages) await stage.close()
-  }
 }

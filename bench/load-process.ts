@@ -10,6 +10,7 @@ export type LoadOrder = {
   method: string
   /** `{n}` becomes a number that goes round from 0 to `spread`, and `{n25}` the same with 25 digits. */
   path: string
+  /** `{n}` as in the path, and `{turn}` becomes how often that has gone round. */
   body?: string
   spread: number
   token?: string
@@ -22,8 +23,9 @@ process.on('message', async (orders: LoadOrder[]) =>
 let next = 0
 
 function requestOf({ method, path, body, spread, token }: LoadOrder): string {
+  const turn = String(Math.floor(next / spread))
   const n = String(next++ % spread)
-  const text = body?.replaceAll('{n}', n)
+  const text = body?.replaceAll('{n}', n).replaceAll('{turn}', turn)
   return [
     `${method} ${path.replaceAll('{n}', n).replaceAll('{n25}', n.padStart(25, '0'))} HTTP/1.1`,
     'Host: 127.0.0.1',
