@@ -22,9 +22,11 @@ export async function openSlowDoor(
   })
   http.get('/quick', { config: { access: 'billing:read' } }, async () => ({ success: true }))
   const sizes: number[] = []
+  /** How long the work on a large body takes. */
+  const pace = { ms: 20 }
   http.post('/large', { config: { access: 'batch:read' }, bodyLimit: 2 ** 21 }, async (request) => {
     sizes.push(++working)
-    await sleep(20)
+    await sleep(pace.ms)
     working--
     return { size: JSON.stringify(request.body).length }
   })
@@ -42,6 +44,7 @@ export async function openSlowDoor(
     url,
     waiting,
     sizes,
+    pace,
     port: (http.server.address() as AddressInfo).port,
     connections: () =>
       new Promise<number>((resolve) => http.server.getConnections((_error, count) => resolve(count))),
