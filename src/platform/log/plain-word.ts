@@ -39,7 +39,7 @@ const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 // The ways in which providers and we ourselves begin a credential.
 const credential =
-  /(?:^|[^a-z0-9])(?:[abprs]k|pm|rl|gh[opsru]|whs(?:ec|k)|xox[a-z])[_-]|billing-?_?key-|_secret_|eyj|akia/i
+  /(?:^|[^a-z0-9])(?:g?[abprs]k|pm|rl|gh[opsru]|whs(?:ec|k)|xox[a-z])[_-]|billing-?_?key-|_secret_|eyj|akia/i
 
 // No id that a person or a library makes has more than 32 letters and digits in a row.
 const longRun = /[A-Za-z0-9]{33}/
