@@ -5,13 +5,12 @@ import { startScheduledRuns } from '../../src/batch/scheduling/start-scheduled-r
 import { openSources } from '../../src/batch/sources/registry.ts'
 import { collectRanks } from '../../src/batch/tracking/collect-ranks.ts'
 import { openSourceRow } from '../../src/batch/tracking/source-rows.ts'
-import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
-import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
-import { openWorld, type World } from '../world.ts'
+import type { World } from '../world.ts'
+import { openWorldAtSerpapi } from './serpapi-world.ts'
 import { trackerBody } from './tracker-body.ts'
 
 let world: World
-let source: SourceSandbox
+let close: () => Promise<void>
 const words = Array.from({ length: 12 }, (_, n) => `word ${n}`)
 const path = '/api/batch/trackers/main/check'
 const budget = 150
@@ -41,17 +40,11 @@ const runsByHand = async () =>
   (await world.query(`select 1 from batch.run where task = 'collect_ranks' and trigger = 'manual'`)).length
 
 beforeAll(async () => {
-  source = await openSourceSandbox({ wire: serpapiWire, slowMs: 5 })
-  world = await openWorld({
+  ;({ world, close } = await openWorldAtSerpapi(words, {
     now: '2030-01-15T12:00:00Z',
-    environment: {
-      SERPAPI_API_KEY: 'sandbox-key-0001',
-      SERPAPI_BASE_URL: source.url,
-      SERPAPI_RATE: '900',
-      SERPAPI_BUDGET_PER_DAY: String(budget),
-    },
-  })
-  await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
+    source: { slowMs: 5 },
+    environment: { SERPAPI_BUDGET_PER_DAY: String(budget) },
+  }))
   const made = await world.ask('PUT', '/api/batch/trackers/main', {
     body: trackerBody({
       every: 'month',
@@ -62,10 +55,7 @@ beforeAll(async () => {
   expect(made.status).toBe(200)
   await openSourceRow(world.app.batch.db, world.app.batch.sources.get('serpapi')!.settings)
 })
-afterAll(async () => {
-  await world.close()
-  await source.close()
-})
+afterAll(() => close())
 const rest = (state: string, why: string) =>
   world.query(
     `update batch.source set state = $1, last_error = $2, last_error_at = now(), until = '2030-01-16T00:00:00Z'`,

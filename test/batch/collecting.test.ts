@@ -4,14 +4,15 @@ import { nextDue } from '../../src/batch/due.ts'
 import { openSources } from '../../src/batch/sources/registry.ts'
 import { collectRanks } from '../../src/batch/tracking/collect-ranks.ts'
 import { openPacer } from '../../src/batch/tracking/pacer.ts'
-import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
-import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
+import type { SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
 import { openWeb } from '../../src/sandbox/sources/web.ts'
-import { openWorld, type World } from '../world.ts'
+import type { World } from '../world.ts'
+import { openWorldAtSerpapi } from './serpapi-world.ts'
 import { trackerBody } from './tracker-body.ts'
 
 let world: World
 let source: SourceSandbox
+let close: () => Promise<void>
 const words = Array.from({ length: 60 }, (_, n) => `word ${n}`)
 const budget = 150
 
@@ -61,25 +62,21 @@ function dyingAt(app: BatchApp, transaction: number): BatchApp {
 }
 
 beforeAll(async () => {
-  source = await openSourceSandbox({ wire: serpapiWire, slowMs: 5 })
-  world = await openWorld({
-    now: '2030-01-15T00:00:00Z',
-    environment: {
-      SERPAPI_API_KEY: 'sandbox-key-0001',
-      SERPAPI_BASE_URL: source.url,
-      SERPAPI_RATE: '900',
-      SERPAPI_BUDGET_PER_DAY: String(budget),
-    },
-  })
-  await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
+  ;({ world, source, close } = await openWorldAtSerpapi(words, {
+    source: { slowMs: 5 },
+    environment: { SERPAPI_BUDGET_PER_DAY: String(budget) },
+  }))
 })
-afterAll(async () => {
-  await world.close()
-  await source.close()
-})
+afterAll(() => close())
 
 test('under faults and crashes every keyword has one row a day, and nothing is paid twice but what a crash lost', async () => {
-  source.setFaults({ unavailable: 0.06, unreadable: 0.04, wrong_device: 0.04, hang_up: 0.03, broken: 0.02 })
+  source.setFaults({
+    unavailable: 0.06,
+    unreadable: 0.04,
+    wrong_device: 0.04,
+    hang_up: 0.03,
+    broken: 0.02,
+  })
   expect((await put('main', tracker('mobile'))).status).toBe(200)
   const { batch } = world.app
   for (const day of ['15', '16', '17']) {

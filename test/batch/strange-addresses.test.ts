@@ -1,15 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
-import {
-  openSourceSandbox,
-  type SourceSandbox,
-  type SourceWire,
-} from '../../src/sandbox/sources/source-sandbox.ts'
-import { openWorld, type World } from '../world.ts'
+import type { SourceWire } from '../../src/sandbox/sources/source-sandbox.ts'
+import type { World } from '../world.ts'
+import { openWorldAtSerpapi } from './serpapi-world.ts'
 import { trackerBody } from './tracker-body.ts'
 
 let world: World
-let source: SourceSandbox
+let close: () => Promise<void>
 const endings: Record<string, string> = {
   plain: '/page',
   zero: '/\u0000page',
@@ -32,21 +29,9 @@ const wire: SourceWire = {
 }
 
 beforeAll(async () => {
-  source = await openSourceSandbox({ wire, slowMs: 1 })
-  world = await openWorld({
-    now: '2030-01-15T00:00:00Z',
-    environment: {
-      SERPAPI_API_KEY: 'sandbox-key-0001',
-      SERPAPI_BASE_URL: source.url,
-      SERPAPI_RATE: '900',
-    },
-  })
-  await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
+  ;({ world, close } = await openWorldAtSerpapi(words, { source: { wire } }))
 })
-afterAll(async () => {
-  await world.close()
-  await source.close()
-})
+afterAll(() => close())
 
 test('an address that no rank may have is left out, and the rank and those beside it are stored', async () => {
   expect((await world.ask('PUT', '/api/batch/trackers/main', { body: trackerBody() })).status).toBe(200)

@@ -1,29 +1,22 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { serpapiWire } from '../../src/sandbox/sources/serpapi-wire.ts'
-import { openSourceSandbox, type SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
-import { openWorld, type World } from '../world.ts'
+import type { SourceSandbox } from '../../src/sandbox/sources/source-sandbox.ts'
+import type { World } from '../world.ts'
+import { openWorldAtSerpapi } from './serpapi-world.ts'
 import { trackerBody } from './tracker-body.ts'
 
 let world: World
 let source: SourceSandbox
+let close: () => Promise<void>
 const words = Array.from({ length: 12 }, (_, n) => `word ${n}`)
 
 beforeAll(async () => {
-  source = await openSourceSandbox({ wire: serpapiWire, slowMs: 1, callsPerSecond: 14 })
-  world = await openWorld({
+  ;({ world, source, close } = await openWorldAtSerpapi(words, {
     now: '2030-01-15T12:00:00Z',
-    environment: {
-      SERPAPI_API_KEY: 'sandbox-key-0001',
-      SERPAPI_BASE_URL: source.url,
-      SERPAPI_RATE: '100',
-    },
-  })
-  await world.post('/api/batch/keywords', { workspace_id: 'ws', keywords: words })
+    source: { callsPerSecond: 14 },
+    environment: { SERPAPI_RATE: '100' },
+  }))
 })
-afterAll(async () => {
-  await world.close()
-  await source.close()
-})
+afterAll(() => close())
 
 test('a page that is asked for too fast costs none of the pages before it once more', async () => {
   const body = trackerBody({ depth: 40, site: 'nowhere.example' })
