@@ -90,8 +90,7 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
   const keys = await openKeys(foundation)
   const webhookSecrets = webhookSecretsOf(config, isService)
   for (const secret of Object.values(webhookSecrets).flat()) secrets.add(secret)
-  const sandboxKey = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
-  if (sandboxKey) secrets.add(sandboxKey)
+  const sandboxKey = await findSandboxKey(foundation)
   const sandboxPort = options.takesSandboxPort ? config.sandboxPort : 0
   const sandbox = await openOwnSandbox(foundation, sandboxPort, sandboxKey)
   const replica = isService ? openOwnReplica(foundation) : undefined
@@ -160,9 +159,8 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
 export async function openProvidersToLook(
   foundation: Foundation,
 ): Promise<{ readonly all: readonly Provider[]; close(): Promise<void> }> {
-  const { config, pool, secrets } = foundation
-  const key = config.provider.name === 'sandbox' ? await readSecretKey(pool) : undefined
-  if (key) secrets.add(key)
+  const { config } = foundation
+  const key = await findSandboxKey(foundation)
   const sandbox = await openOwnSandbox(foundation, 0, key)
   const close = async () => sandbox?.close()
   try {
@@ -173,6 +171,14 @@ export async function openProvidersToLook(
     await close()
     throw error
   }
+}
+
+/** With what the sandbox provider is asked, where it is the provider. */
+async function findSandboxKey({ config, pool, secrets }: Foundation): Promise<string | undefined> {
+  if (config.provider.name !== 'sandbox') return undefined
+  const key = await readSecretKey(pool)
+  secrets.add(key)
+  return key
 }
 
 /** Not waited for: a replica that is away keeps no service from starting. */
