@@ -76,7 +76,7 @@ describe.each<[FieldKind, readonly unknown[]]>([
     [
       'bk_test_ok',
       'pm_1abcdef',
-      'live_gsk_YZ1veOCRuhc9fV9EXmaGkFGBa8qNlKR3',
+      'live_gsk_YZ1veOCRuhc9',
       'cvc:123',
       '010-1234-5678',
       '900101-1234567',
