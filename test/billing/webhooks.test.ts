@@ -667,7 +667,7 @@ test('notifications that are doubled, overtaken and dropped, beside answers that
   })
   try {
     const faults = {
-      webhook_duplicate_rate: 0.4,
+      webhook_duplicate_rate: 0.7,
       webhook_reorder_rate: 0.3,
       webhook_drop_rate: 0.2,
       timeout_after_rate: 0.15,
