@@ -81,6 +81,9 @@ const platform = [
   `insert into platform.audit (at, actor, action, account_id, target) select now(), 'tok_x', 'invoice.print', 'stored_' || g, 'inv_' || g from ${numbers}`,
   `insert into platform.idempotency_key (scope, key, fingerprint, intent, status, created_at) select 'x', sha256(g::text::bytea), '\\x00', 'x' || g, 200, '2030-01-14' from ${numbers}`,
   `insert into platform.rate_window (bucket, hits, admitted) select 'workspace:stored_' || g, array[now()], 1 from ${numbers}`,
+  // A token has at most a hundred sessions, so that many sessions come of many tokens.
+  `insert into platform.token (id, hash, name, scopes, created_at)
+   select 'tok_stored_' || g, sha256(('t' || g)::bytea), 'stored', '{billing:read}', now() from generate_series(1, ${stored / 80}) g`,
   `insert into platform.session (hash, token_id, created_at, expires_at)
-   select sha256(('s' || g)::bytea), t.id, now(), now() + interval '1 hour' from ${numbers}, (select id from platform.token limit 1) t`,
+   select sha256(('s' || g)::bytea), 'tok_stored_' || 1 + g % ${stored / 80}, now(), now() + interval '1 hour' from ${numbers}`,
 ]
