@@ -220,12 +220,20 @@ export async function setClock(url: string, now: Date): Promise<void> {
   await client.end()
 }
 
-async function onServer<T>(work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: inject('postgresUrl') })
-  await client.connect()
+// A process keeps its session: signing in anew for each database would take longer than making it.
+let session: pg.Pool | undefined
+
+async function onServer<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+  session ??= new pg.Pool({
+    connectionString: inject('postgresUrl'),
+    max: 1,
+    idleTimeoutMillis: 0,
+    allowExitOnIdle: true,
+  }).on('error', () => {})
+  const client = await session.connect()
   try {
     return await work(client)
   } finally {
-    await client.end()
+    client.release()
   }
 }
