@@ -134,6 +134,15 @@ test('the SQL of rows stands in rows files', () => {
   ])
 })
 
+test('what an open payment is stands in one place', () => {
+  const pair = /'(?:sending|unknown)',\s*'(?:sending|unknown)'/g
+  const places = sources.flatMap(({ path, text }) => [...text.matchAll(pair)].map(() => path))
+  expect(places.sort()).toEqual([
+    'billing/refunds/refund-turn-rows.ts', // the step of a refund
+    'billing/unsettled-rows.ts',
+  ])
+})
+
 test('no file names the Postgres schema of another area', () => {
   const foreign = sources
     .filter(({ path }) => path.includes('/'))

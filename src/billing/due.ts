@@ -14,6 +14,7 @@ import { followDisputes } from './reconciliation/follow-disputes.ts'
 import { resumeRefunds } from './refunds/resume-refunds.ts'
 import { notFailed, retriedByFailure, type Sweep } from './sweeps/sweep-failure-rows.ts'
 import { forgetOverFailures } from './sweeps/sweep-failures.ts'
+import { isOpenPayment } from './unsettled-rows.ts'
 import { bodiesUntil, eraseOldBodies } from './webhooks/inbox-rows.ts'
 import { processWebhooks } from './webhooks/process-webhook.ts'
 
@@ -206,7 +207,7 @@ const dueByProvider: Readonly<Record<string, Kind>> = {
 }
 
 function dueAttempts(now: Date, which: RawBuilder<unknown>): RawBuilder<unknown> {
-  const open = sql`select from billing.payment where status in ('sending', 'unknown') and ${which}`
+  const open = sql`select from billing.payment where ${isOpenPayment()} and ${which}`
   return sql`
     (${open} and next_lookup_at <= statement_timestamp() order by next_lookup_at limit 1)
     union all (${open} and lookup_by <= ${now} order by lookup_by limit 1)`
@@ -277,7 +278,7 @@ async function readDueDates(app: BillingStore, after = new Date(0)): Promise<Due
        where status in ('active', 'trialing') and next_billing_at > ${after}) as renewals,
       (select min(due_at) from billing.invoice where due_at is not null and due_at > ${after}) as dunning,
       (select min(lookup_by) from billing.payment
-       where status in ('sending', 'unknown') and lookup_by is not null and lookup_by > ${after}) as payments,
+       where ${isOpenPayment()} and lookup_by is not null and lookup_by > ${after}) as payments,
       (select min(lookup_by) from billing.refund
        where status = 'pending' and lookup_by is not null and lookup_by > ${after}) as refunds,
       (select min(dispute_lookup_at) from billing.payment
@@ -288,7 +289,7 @@ async function readDueDates(app: BillingStore, after = new Date(0)): Promise<Due
 /** Charges and refunds whose outcome nobody knows yet. */
 export async function countUnsettled(app: BillingStore): Promise<number> {
   const found = await sql<{ count: number }>`
-    select (select count(*) from billing.payment where status in ('sending', 'unknown'))::int
+    select (select count(*) from billing.payment where ${isOpenPayment()})::int
          + (select count(*) from billing.refund where status = 'pending')::int as count`.execute(app.db)
   return found.rows[0]!.count
 }

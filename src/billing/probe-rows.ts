@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingDb } from './app.ts'
+import { isOpenPayment } from './unsettled-rows.ts'
 
 // What waits for a silent provider is settled within a minute of its answering again.
 const everySeconds = 20
@@ -10,7 +11,7 @@ export function probeDue(): RawBuilder<unknown> {
   return sql`
     select from (
       select provider from billing.payment
-      where status in ('sending', 'unknown') and unanswered and next_lookup_at > ${long}
+      where ${isOpenPayment()} and unanswered and next_lookup_at > ${long}
       union all
       select p.provider from billing.refund r join billing.payment p on p.id = r.payment_id
       where r.status = 'pending' and r.unanswered and r.next_lookup_at > ${long}
@@ -36,7 +37,7 @@ export async function findWaiting(
 ): Promise<{ reference: string; providerId: string | null } | undefined> {
   const found = await sql<{ reference: string; providerId: string | null }>`
     (select provider_reference as reference, provider_id as "providerId" from billing.payment
-     where provider = ${provider} and status in ('sending', 'unknown') and unanswered order by next_lookup_at limit 1)
+     where provider = ${provider} and ${isOpenPayment()} and unanswered order by next_lookup_at limit 1)
     union all
     (select p.provider_reference, p.provider_id from billing.refund r join billing.payment p on p.id = r.payment_id
      where p.provider = ${provider} and r.status = 'pending' and r.unanswered order by r.next_lookup_at limit 1)

@@ -1,6 +1,14 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { BillingDb } from './app.ts'
 import { type Blocker, blockedBy, everyProvider } from './charging-stop-rows.ts'
+
+/**
+ * A charge that is on its way or has no clear answer yet. The statuses stand in the statement's text and are never sent
+ * beside it: the indexes over open payments serve only what names them.
+ */
+export function isOpenPayment(alias = 'payment'): RawBuilder<boolean> {
+  return sql<boolean>`${sql.ref(`${alias}.status`)} in ('sending', 'unknown')`
+}
 
 /**
  * Makes charges and refunds that wait due at once: those that nobody answered, those whose send nobody answered though
@@ -26,7 +34,7 @@ export async function wakeUnsettled(
       update billing.payment set next_lookup_at = clock_timestamp()
       where id in (
         select id from billing.payment
-        where status in ('sending', 'unknown') and ${wanted} and ${idle} ${there}
+        where ${isOpenPayment()} and ${wanted} and ${idle} ${there}
         order by id for update)
       returning 1
     ), refunds as (
@@ -72,7 +80,7 @@ export async function listUnsettled(
       case when a.payment_id is null then extract(epoch from p.next_lookup_at - clock_timestamp())::float8 * 1000 end as "waitMs",
       case when a.payment_id is null and p.sent_at is null then ${blockedBy('p.provider')} end as "blockedBy"
     from billing.invoice i
-    join billing.payment p on p.invoice_id = i.id and p.status in ('sending', 'unknown')
+    join billing.payment p on p.invoice_id = i.id and ${isOpenPayment('p')}
     left join billing.next_action a on a.payment_id = p.id
     where i.subscription_id = ${subscriptionId}
     union all

@@ -5,6 +5,7 @@ import { type Attempt, freshAttempt, type MethodInUse } from '../payments/paymen
 import { isLeased, realTimeIn } from '../payments/payment-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { limitOf, type Which, wanted } from '../sweeps/sweep-failure-rows.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 
 /**
  * Writes a new attempt to collect an open invoice, leased to the caller, and stops dunning until its outcome is known.
@@ -187,7 +188,7 @@ export async function wakeUnsent(
     where id in (
       select id from billing.payment
       where account_id = ${accountId} and subscription_id = ${subscriptionId}
-        and status in ('sending', 'unknown') and sent_at is null and next_lookup_at > clock_timestamp()
+        and ${isOpenPayment()} and sent_at is null and next_lookup_at > clock_timestamp()
         and (sending_until is null or sending_until <= clock_timestamp())
       order by id for update)`.execute(tx)
 }

@@ -4,6 +4,7 @@ import { calendarStopped } from '../charging-stop-rows.ts'
 import { type Invoice, renderNumber } from '../invoices/invoice.ts'
 import { isInDoubt } from '../payments/payment-rows.ts'
 import { lockSubscription } from '../subscriptions/subscription-rows.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 
 /** An invoice that nobody collects until an operator decides. */
 export type HeldInvoice = Pick<
@@ -91,7 +92,7 @@ export async function findUnsentRenewal(
     join billing.period d on d.invoice_id = i.id
     join billing.subscription s on s.id = p.subscription_id
     cross join billing.installation n
-    where p.id = ${paymentId} and p.status in ('sending', 'unknown') and p.sent_at is null and p.attempt = 1
+    where p.id = ${paymentId} and ${isOpenPayment('p')} and p.sent_at is null and p.attempt = 1
       and i.status = 'open' and i.hold is null and i.first_failed_at is null
       and (d.k > 0 or s.trial_ends_at is not null)
       and not ${calendarStopped}`.execute(db)
@@ -106,7 +107,7 @@ export async function holdUnsent(tx: BillingTx, paymentId: string): Promise<bool
   const gone = await tx
     .deleteFrom('billing.payment')
     .where('id', '=', paymentId)
-    .where('status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment())
     .where('sent_at', 'is', null)
     .where('attempt', '=', 1)
     .returning('invoice_id')

@@ -6,6 +6,7 @@ import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
 import { type KeptAction, listNextActions } from '../payments/next-action-rows.ts'
 import type { Seller } from '../seller.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 import {
   type Invoice,
   type InvoicePayment,
@@ -106,7 +107,7 @@ function ofStatus(
      and ${below === undefined ? sql`true` : sql`o.id < ${below}`} and ${to === undefined ? sql`true` : sql`o.issued_at < ${to}`}
      order by o.id desc limit ${limit})`
   return sql`i.id in (
-    ${newest(sql`billing.invoice o join billing.payment p on p.invoice_id = o.id where p.status in ('sending', 'unknown')`)}
+    ${newest(sql`billing.invoice o join billing.payment p on p.invoice_id = o.id where ${isOpenPayment('p')}`)}
     union all ${newest(sql`billing.invoice o where o.due_at is not null`)}
     union all ${newest(sql`billing.invoice o where o.hold is not null`)})`
 }
@@ -315,7 +316,7 @@ export async function listInDoubtOfVoid(db: BillingDb, subscriptionId: string): 
     .select('p.id')
     .where('i.subscription_id', '=', subscriptionId)
     .where('i.status', '=', 'void')
-    .where('p.status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment('p'))
     .execute()
   return rows.map(({ id }) => id)
 }

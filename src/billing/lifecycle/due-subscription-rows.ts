@@ -10,6 +10,7 @@ import {
   toSubscription,
 } from '../subscriptions/subscription-rows.ts'
 import { limitOf, type Which, wanted } from '../sweeps/sweep-failure-rows.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 
 export type DueSubscription = {
   readonly id: string
@@ -86,7 +87,7 @@ export async function listUnpaidInvoices(
     join billing.period d on d.invoice_id = i.id join billing.subscription s on s.id = i.subscription_id
     where i.subscription_id = any (${[...subscriptionIds]}) and i.status = 'open' and i.hold is null
       and (i.first_failed_at is not null and not exists (
-          select from billing.payment p where p.invoice_id = i.id and p.status in ('sending', 'unknown'))
+          select from billing.payment p where p.invoice_id = i.id and ${isOpenPayment('p')})
         or ${calendarStopped} and ${restoredInThisStop})
     order by i.id`.execute(tx)
   return found.rows

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 import { realTimeIn } from './payment-rows.ts'
 
 /** A payment method that nobody uses any more and its provider still stores. */
@@ -32,7 +33,7 @@ export async function leaseMethodsToDelete(
     select d.payment_method_id as "methodId", d.provider, d.sealed, d.tries,
       exists (
         select from billing.payment p join billing.payment_method m on m.id = p.payment_method_id
-        where p.status in ('sending', 'unknown') and (m.id = d.payment_method_id or m.key_hash = d.key_hash)
+        where ${isOpenPayment('p')} and (m.id = d.payment_method_id or m.key_hash = d.key_hash)
       ) as awaited,
       exists (
         select from billing.payment_method m

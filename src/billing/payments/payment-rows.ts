@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 import { type Attempt, keptCode, type ProviderTrace } from './payment.ts'
 
 /** How long a sender may be at it before the sweep takes its attempt up: a lookup, a send, and some air. */
@@ -17,7 +18,7 @@ export function realTimeIn(ms: number): RawBuilder<Date> {
 /** Whether a charge of this invoice is on its way, or has no clear answer yet. */
 export function isInDoubt(invoiceId: string): RawBuilder<boolean> {
   return sql<boolean>`exists (
-    select from billing.payment p where p.invoice_id = ${sql.ref(invoiceId)} and p.status in ('sending', 'unknown'))`
+    select from billing.payment p where p.invoice_id = ${sql.ref(invoiceId)} and ${isOpenPayment('p')})`
 }
 
 /**
@@ -30,7 +31,7 @@ export async function leaseAttempts(
   which: { paymentId: string } | { dueBy: Date; limit: number; sent: boolean; notAt?: readonly string[] },
   leaseMs: number,
 ): Promise<Attempt[]> {
-  const open = sql`status in ('sending', 'unknown')
+  const open = sql`${isOpenPayment()}
       and (sending_until is null or sending_until <= statement_timestamp())`
   const limit = 'limit' in which ? which.limit : 1
   const elsewhere =
@@ -151,7 +152,7 @@ export async function findOpenPayment(db: BillingDb, methodId: string): Promise<
     .selectFrom('billing.payment')
     .select('id')
     .where('payment_method_id', '=', methodId)
-    .where('status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment())
     .executeTakeFirst()
   return found?.id
 }
@@ -162,7 +163,7 @@ export async function markSent(db: BillingDb, { paymentId, lease }: Leased, now:
     .updateTable('billing.payment')
     .set({ sent_at: now })
     .where('id', '=', paymentId)
-    .where('status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment())
     .where(isLeased(lease))
     .returning('id')
     .executeTakeFirst()
@@ -204,7 +205,7 @@ export async function markUnsent(
       lookup_count: row('lookup_count', '+', 1),
     }))
     .where('id', '=', paymentId)
-    .where('status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment())
     .where(isLeased(lease))
     .execute()
 }
@@ -239,7 +240,7 @@ export async function markUnknown(tx: BillingTx, paymentId: string, waiting: Wai
     .selectFrom('billing.payment')
     .select('status')
     .where('id', '=', paymentId)
-    .where('status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment())
     .forUpdate()
     .executeTakeFirst()
   if (!before) return false
@@ -276,7 +277,7 @@ export async function markAwaiting(
       resend_since: null,
     }))
     .where('id', '=', paymentId)
-    .where('status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment())
     .execute()
 }
 
@@ -321,7 +322,7 @@ export async function markFailed(
       lookup_by: null,
     })
     .where('id', '=', paymentId)
-    .where('status', 'in', ['sending', 'unknown'])
+    .where(isOpenPayment())
     .execute()
 }
 

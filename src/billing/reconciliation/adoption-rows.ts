@@ -7,6 +7,7 @@ import {
   subscriptionColumns,
   toSubscription,
 } from '../subscriptions/subscription-rows.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 
 /** Which of these references are of payments that stand in the database. */
 export async function listKnownReferences(
@@ -68,7 +69,7 @@ export async function listInDoubt(
   }>`
     select d.k, p.attempt as n, p.provider_reference as reference, p.provider, p.provider_id as "providerId"
     from billing.period d join billing.payment p on p.invoice_id = d.invoice_id
-    where d.subscription_id = ${subscriptionId} and p.status in ('sending', 'unknown')
+    where d.subscription_id = ${subscriptionId} and ${isOpenPayment('p')}
     order by d.k, p.attempt`.execute(db)
   return rows
 }
@@ -110,7 +111,7 @@ export async function findOpenInvoice(
   const { rows } = await sql<{ invoiceId: string; paymentId: string | null; attempt: number }>`
     select i.id as "invoiceId", p.id as "paymentId", i.attempt_count as attempt
     from billing.period d join billing.invoice i on i.id = d.invoice_id
-    left join billing.payment p on p.invoice_id = i.id and p.status in ('sending', 'unknown')
+    left join billing.payment p on p.invoice_id = i.id and ${isOpenPayment('p')}
     where d.subscription_id = ${subscriptionId} and d.k = ${k} and i.status = 'open'`.execute(tx)
   return rows[0]
 }

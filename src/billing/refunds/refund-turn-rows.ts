@@ -40,6 +40,9 @@ export type Turn =
   | { kind: 'wait'; inDoubt: boolean }
   | { kind: 'settled' }
 
+/** The other refund was sent and has no answer yet. A unique index says too that it is one of a payment at a time. */
+const inFlight = sql`o.step in ('sending', 'unknown')`
+
 /** Takes a refund's turn, unless another refund of its payment is on its way. */
 export async function takeTurn(tx: BillingTx, refundId: string, now: Date, leaseMs: number): Promise<Turn> {
   const found = await sql<TurnRow>`
@@ -53,7 +56,7 @@ export async function takeTurn(tx: BillingTx, refundId: string, now: Date, lease
       p.refunded + coalesce((select sum(o.amount) from billing.refund o
         where o.payment_id = r.payment_id and o.id <> r.id and o.step = 'accepted'), 0)::bigint as refunded,
       (select o.step from billing.refund o
-       where o.payment_id = r.payment_id and o.id <> r.id and o.step in ('sending', 'unknown') limit 1) as other_step
+       where o.payment_id = r.payment_id and o.id <> r.id and ${inFlight} limit 1) as other_step
     from billing.refund r join billing.payment p on p.id = r.payment_id
     where r.id = ${refundId}
     for update of r`.execute(tx)

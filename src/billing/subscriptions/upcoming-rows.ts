@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
 import type { Currency, Money } from '../money.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 import type { Interval, Period } from './period.ts'
 
 /** A charge that would run if nothing changed until then. */
@@ -174,7 +175,7 @@ export async function listUnsentCharges(
     join billing.invoice i on i.id = p.invoice_id
     join billing.period d on d.invoice_id = p.invoice_id
     join billing.subscription s on s.id = p.subscription_id
-    where p.status in ('sending', 'unknown') and p.sent_at is null and i.status = 'open' and p.created_at <= ${until}
+    where ${isOpenPayment('p')} and p.sent_at is null and i.status = 'open' and p.created_at <= ${until}
       ${accountId === undefined ? sql`` : sql`and p.account_id = ${accountId}`}
       ${after ? sql`and (p.created_at, p.subscription_id, p.invoice_id) > (${after.at}, ${after.subscriptionId}, ${after.invoiceId})` : sql``}
     order by p.created_at, p.subscription_id, p.invoice_id

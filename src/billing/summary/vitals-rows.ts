@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import type { BillingDb } from '../app.ts'
 import { type Blocker, blockedBy, everyProvider, unreachableBecause } from '../charging-stop-rows.ts'
 import type { Currency, Money } from '../money.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 
 /** What tells at a glance whether money and news flow. Ages are in seconds of service time. */
 export type BillingVitals = {
@@ -116,7 +117,7 @@ export async function listUnsent(db: BillingDb, limit: number): Promise<UnsentMo
   return found.rows.map(withMoney)
 }
 
-const isUnsent = sql`p.status in ('sending', 'unknown') and p.sent_at is null`
+const isUnsent = sql`${isOpenPayment('p')} and p.sent_at is null`
 
 /** Charges of which nothing could be sent so far. */
 export async function countUnsent(db: BillingDb): Promise<number> {

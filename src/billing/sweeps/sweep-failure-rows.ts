@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { BillingDb, BillingTx } from '../app.ts'
+import { isOpenPayment } from '../unsettled-rows.ts'
 
 /** The regular looks for due rows that work on many rows, each of which may be broken in its own way. */
 export type Sweep = (typeof retriedByFailure)[number] | (typeof retriedByRow)[number]
@@ -53,7 +54,7 @@ export async function putOff(tx: BillingTx, sweep: Sweep, id: string, until: Dat
   if (sweep === 'payments')
     await sql`
       update billing.payment set next_lookup_at = ${until}, sending_until = null
-      where id = ${id} and status in ('sending', 'unknown')`.execute(tx)
+      where id = ${id} and ${isOpenPayment()}`.execute(tx)
   if (sweep === 'refunds')
     await sql`
       update billing.refund set next_lookup_at = ${until}, sending_until = null
@@ -82,7 +83,7 @@ export async function listOverFailures(db: BillingDb): Promise<{ sweep: Sweep; s
   const found = await sql<{ sweep: Sweep; subject: string }>`
     select f.sweep, f.subject from billing.sweep_failure f
     where f.sweep = 'payments' and not exists (
-        select from billing.payment p where p.id = f.subject and p.status in ('sending', 'unknown'))
+        select from billing.payment p where p.id = f.subject and ${isOpenPayment('p')})
       or f.sweep = 'refunds' and not exists (
         select from billing.refund r where r.id = f.subject and r.status = 'pending')
       or f.sweep = 'payment_methods' and not exists (
