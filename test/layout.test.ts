@@ -143,6 +143,24 @@ test('what an open payment is stands in one place', () => {
   ])
 })
 
+test('what a column of billing may hold is written down beside its table and once more', () => {
+  const listed = /'\w+'(?:\s*[|,]\s*'\w+')+/g
+  const listsIn = (text: string) =>
+    [...text.matchAll(listed)].map(([list]) => [...list.matchAll(/\w+/g)].sort().join(' '))
+  const tables = sources.find(({ path }) => path === 'billing/tables.ts')!
+  const held = new Set(listsIn(tables.text))
+  expect(held.size).toBeGreaterThan(12)
+  // Providers have words of their own, which may be the same ones.
+  const places = sources
+    .filter(({ path }) => /^(?:billing|cli|demo)\//.test(path) && path !== tables.path)
+    .filter(({ path }) => !path.startsWith('billing/providers/'))
+    .flatMap(({ path, text }) => listsIn(text).map((list) => ({ path, list })))
+    .filter(({ list }) => held.has(list))
+  expect(places.length).toBeGreaterThan(8)
+  const again = places.filter(({ list }, at) => places.findIndex((one) => one.list === list) < at)
+  expect(again.map(({ path, list }) => `${path}: ${list}`)).toEqual([])
+})
+
 test('no file names the Postgres schema of another area', () => {
   const foreign = sources
     .filter(({ path }) => path.includes('/'))

@@ -1,4 +1,5 @@
 import { formatMoney, fromJson, isCurrency, toJson } from '../billing/money.ts'
+import { type IntervalUnit, intervalUnits } from '../billing/plans/interval.ts'
 import { findPlan, highestPrice, listPlans, type Plan } from '../billing/plans/plan-rows.ts'
 import { savePlan } from '../billing/plans/save-plan.ts'
 import { callerIdPattern } from '../platform/id.ts'
@@ -96,11 +97,9 @@ async function put(args: string[]): Promise<number> {
   })
 }
 
-const intervals = ['day', 'week', 'month', 'year'] as const
-
-function readInterval(text: string | undefined): Plan['interval'] {
-  const interval = intervals.find((one) => one === text)
-  if (!interval) throw new UsageError(`--interval takes one of ${intervals.join(', ')}.`)
+function readInterval(text: string | undefined): IntervalUnit {
+  const interval = intervalUnits.find((one) => one === text)
+  if (!interval) throw new UsageError(`--interval takes one of ${intervalUnits.join(', ')}.`)
   return interval
 }
 

@@ -1,14 +1,16 @@
 import { sql } from 'kysely'
 import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingTx } from '../app.ts'
+import type { DunningStep } from '../invoices/dunning.ts'
 import type { InvoiceStatus } from '../invoices/invoice.ts'
 import type { Currency } from '../money.ts'
+import type { PaymentStatus } from '../payments/payment.ts'
 import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
 
 /** Everything an outcome depends on, read under the lock of its subscription. */
 export type LockedPayment = {
   readonly paymentId: string
-  readonly paymentStatus: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  readonly paymentStatus: PaymentStatus
   readonly provider: string
   /** Until when its customer may confirm it. */
   readonly awaitedUntil: Date | null
@@ -23,7 +25,7 @@ export type LockedPayment = {
   /** Held invoices are an operator's business: their failures start no dunning. */
   readonly held: boolean
   readonly firstFailedAt: Date | null
-  readonly dunning: 'retry' | 'give_up' | null
+  readonly dunning: DunningStep['how'] | null
   /** When dunning was to go on before this attempt. */
   readonly dueBefore: Date | null
   readonly subscriptionId: string

@@ -13,9 +13,10 @@ import { noteRead } from '../audit/audit-rows.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { toJson } from '../money.ts'
 import { NextActionView, nextActionView } from '../payments/next-action-view.ts'
+import { movementStatuses } from '../payments/payment.ts'
 import { refuse } from '../refusals.ts'
 import { isOperator, ownedBy, tenantOf } from '../tenancy.ts'
-import { type Invoice, invoiceStatuses } from './invoice.ts'
+import { disputeStatuses, type Invoice, invoiceStatuses } from './invoice.ts'
 import { openInvoicePrinter } from './invoice-printer.ts'
 import { findInvoice, listInvoices } from './invoice-rows.ts'
 import { findLogo } from './logo-rows.ts'
@@ -61,7 +62,7 @@ const InvoiceView = Type.Object(
       Type.Object({
         payment_id: Type.String(),
         reference: Type.String({ description: 'What the provider knows the payment by' }),
-        status: Type.Enum(['pending', 'succeeded', 'failed']),
+        status: Type.Enum([...movementStatuses]),
         ...moneyFields,
         amount_refunded: Type.Integer(),
         failure_code: nullable(Type.String()),
@@ -69,7 +70,7 @@ const InvoiceView = Type.Object(
         disputed: Type.Boolean({ description: 'A dispute is open or was lost' }),
         dispute: nullable(
           Type.Object({
-            status: Type.Enum(['open', 'won', 'lost']),
+            status: Type.Enum([...disputeStatuses]),
             amount: Type.Integer(),
             opened_at: Type.String(),
             closed_at: nullable(Type.String()),
@@ -83,7 +84,7 @@ const InvoiceView = Type.Object(
       Type.Object({
         refund_id: Type.String(),
         payment_id: Type.String(),
-        status: Type.Enum(['pending', 'succeeded', 'failed']),
+        status: Type.Enum([...movementStatuses]),
         ...moneyFields,
         reason: nullable(Type.String()),
         note: nullable(Type.String()),

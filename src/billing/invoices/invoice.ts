@@ -1,9 +1,8 @@
 import type { Money } from '../money.ts'
 import type { KeptAction } from '../payments/next-action-rows.ts'
-import type { ProviderTrace } from '../payments/payment.ts'
+import type { MovementStatus, ProviderTrace } from '../payments/payment.ts'
+import type { ProviderDispute } from '../providers/port.ts'
 import type { Seller } from '../seller.ts'
-
-export type InvoiceStatus = 'open' | 'paid' | 'partially_refunded' | 'refunded' | 'uncollectible' | 'void'
 
 export const invoiceStatuses = [
   'open',
@@ -12,7 +11,11 @@ export const invoiceStatuses = [
   'refunded',
   'uncollectible',
   'void',
-] as const satisfies readonly InvoiceStatus[]
+] as const
+
+export type InvoiceStatus = (typeof invoiceStatuses)[number]
+
+export const disputeStatuses = ['open', 'won', 'lost'] as const satisfies readonly ProviderDispute['status'][]
 
 /** What an invoice says once so much of what was paid has gone back. */
 export function statusAfterRefunds(
@@ -57,7 +60,7 @@ export type InvoicePayment = {
   readonly paymentId: string
   /** What the provider knows it by. */
   readonly reference: string
-  readonly status: 'pending' | 'succeeded' | 'failed'
+  readonly status: MovementStatus
   readonly amount: Money
   readonly refunded: Money
   readonly code: string | null
@@ -70,7 +73,7 @@ export type InvoicePayment = {
 }
 
 export type InvoiceDispute = {
-  readonly status: 'open' | 'won' | 'lost'
+  readonly status: (typeof disputeStatuses)[number]
   readonly amount: Money
   readonly openedAt: Date
   readonly closedAt: Date | null
@@ -80,7 +83,7 @@ export type InvoiceRefund = {
   readonly refundId: string
   readonly paymentId: string
   readonly amount: Money
-  readonly status: 'pending' | 'succeeded' | 'failed'
+  readonly status: MovementStatus
   readonly reason: string | null
   readonly note: string | null
   readonly createdAt: Date

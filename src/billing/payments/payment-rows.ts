@@ -3,7 +3,7 @@ import { anyLength } from '../../platform/database/any-length.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency } from '../money.ts'
 import { isOpenPayment } from '../unsettled-rows.ts'
-import { type Attempt, keptCode, type ProviderTrace } from './payment.ts'
+import { type Attempt, keptCode, type PaymentStatus, type ProviderTrace } from './payment.ts'
 
 /** How long a sender may be at it before the sweep takes its attempt up: a lookup, a send, and some air. */
 export function sendingLeaseMs(terms: { providerTimeoutMs: number }): number {
@@ -342,7 +342,7 @@ export type PaymentState = {
   readonly paymentId: string
   readonly subscriptionId: string
   readonly methodId: string
-  readonly status: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  readonly status: PaymentStatus
   readonly code: string | null
   readonly unmatched: boolean
 }

@@ -9,7 +9,15 @@ import type {
   ProviderPayment,
 } from '../providers/port.ts'
 import { declineCodes } from '../providers/port.ts'
+import type { BillingTables } from '../tables.ts'
 import { comesLate, type ResendDeclines } from './doubt.ts'
+
+export type PaymentStatus = BillingTables['billing.payment']['status']
+
+/** What a caller reads of a charge or refund. */
+export const movementStatuses = ['pending', 'succeeded', 'failed'] as const
+
+export type MovementStatus = (typeof movementStatuses)[number]
 
 /** An attempt to take an invoice's amount, with all that is needed to ask the provider. */
 export type Attempt = {

@@ -12,7 +12,7 @@ export type KnownDispute = {
   readonly accountId: string
   readonly subscriptionId: string
   readonly unmatched: boolean
-  readonly status: 'open' | 'won' | 'lost' | null
+  readonly status: ProviderDispute['status'] | null
   /** What the ledger says that lost ones took. */
   readonly lost: bigint
   readonly postings: number

@@ -8,6 +8,7 @@ import { refuse as refusePlatform } from '../../platform/refusal.ts'
 import type { BillingApp } from '../app.ts'
 import { fromJson, toJson } from '../money.ts'
 import { refuse } from '../refusals.ts'
+import { intervalUnits } from './interval.ts'
 import { findPlan, highestPrice, listPlans, type Plan } from './plan-rows.ts'
 import { savePlan } from './save-plan.ts'
 
@@ -15,7 +16,7 @@ const terms = {
   name: lineOf(200),
   amount: Type.Integer({ minimum: 1, maximum: highestPrice, description: "In the currency's minor unit" }),
   currency: Type.String({ pattern: '^[A-Z]{3}$' }),
-  interval: Type.Enum(['day', 'week', 'month', 'year']),
+  interval: Type.Enum([...intervalUnits]),
   interval_count: Type.Integer({ minimum: 1, maximum: 1000 }),
   trial_days: Type.Integer({ minimum: 0, maximum: 3650 }),
   active: Type.Boolean(),

@@ -2,13 +2,14 @@ import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Money } from '../money.ts'
 import type { PlanTerms } from '../tables.ts'
+import type { IntervalUnit } from './interval.ts'
 
 /** What is on offer. A running subscription keeps the terms it started with. */
 export type Plan = {
   readonly planId: string
   readonly name: string
   readonly price: Money
-  readonly interval: 'day' | 'week' | 'month' | 'year'
+  readonly interval: IntervalUnit
   readonly intervalCount: number
   readonly trialDays: number
   readonly active: boolean
@@ -93,7 +94,7 @@ function toPlan(row: {
   name: string
   amount: bigint
   currency: Money['currency']
-  interval_unit: Plan['interval']
+  interval_unit: IntervalUnit
   interval_count: number
   trial_days: number
   active: boolean

@@ -1,5 +1,6 @@
 import type { Money } from '../money.ts'
-import { lostIn, type ProviderPayment } from '../providers/port.ts'
+import type { PaymentStatus } from '../payments/payment.ts'
+import { lostIn, type ProviderDispute, type ProviderPayment } from '../providers/port.ts'
 
 export type OurPayment = {
   readonly paymentId: string
@@ -7,12 +8,12 @@ export type OurPayment = {
   /** The provider's own id, where an answer has told it. */
   readonly providerId?: string | null
   readonly accountId: string
-  readonly status: 'sending' | 'unknown' | 'succeeded' | 'failed'
+  readonly status: PaymentStatus
   readonly amount: Money
   readonly refunded: bigint
   readonly refundPending: bigint
   readonly dispute: {
-    readonly status: 'open' | 'won' | 'lost'
+    readonly status: ProviderDispute['status']
     readonly amount: bigint
     readonly lost: bigint
   } | null

@@ -9,6 +9,7 @@ import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { toJson } from '../money.ts'
 import { onceContext } from '../once-context.ts'
+import { movementStatuses } from '../payments/payment.ts'
 import { refuse } from '../refusals.ts'
 import { ownedBy } from '../tenancy.ts'
 import { type Refund, refundReasons } from './refund.ts'
@@ -23,7 +24,7 @@ const RefundView = Type.Object(
     account_id: Type.String(),
     amount: Type.Integer(),
     currency: Type.String(),
-    status: Type.Enum(['pending', 'succeeded', 'failed']),
+    status: Type.Enum([...movementStatuses]),
     reason: nullable(Type.String()),
     note: nullable(Type.String()),
     failure_code: nullable(Type.String()),

@@ -3,6 +3,7 @@ import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency, Money } from '../money.ts'
 import type { ResendDeclines } from '../payments/doubt.ts'
 import { realTimeIn, type Waiting, waitingColumns } from '../payments/payment-rows.ts'
+import type { BillingTables } from '../tables.ts'
 import type { Refund, RefundReason } from './refund.ts'
 
 /** A refund that is this process's to send or look up. */
@@ -88,7 +89,7 @@ type TurnRow = {
   currency: Currency
   reason: RefundReason | null
   status: Refund['status']
-  step: 'queued' | 'sending' | 'unknown' | 'accepted' | null
+  step: BillingTables['billing.refund']['step']
   sent_at: Date | null
   remaining: bigint | null
   lookup_count: number

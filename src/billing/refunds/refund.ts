@@ -1,5 +1,6 @@
 import type { InvoiceStatus } from '../invoices/invoice.ts'
 import { type Money, sameMoney } from '../money.ts'
+import type { MovementStatus } from '../payments/payment.ts'
 import type { ProviderGuards, ProviderPayment, RefundOutcome } from '../providers/port.ts'
 import type { BillingRefusal } from '../refusals.ts'
 
@@ -15,7 +16,7 @@ export type Refund = {
   readonly amount: Money
   readonly reason: RefundReason | null
   readonly note: string | null
-  readonly status: 'pending' | 'succeeded' | 'failed'
+  readonly status: MovementStatus
   /** Why it failed. */
   readonly code: RefundFailure | null
   readonly createdAt: Date

@@ -3,7 +3,8 @@ import { Temporal } from 'temporal-polyfill/implementation'
 import { expect, test } from 'vitest'
 import { size } from '../../../test/size.ts'
 import { dayOf, daysInMonth, parseInstant, renderInstant } from '../../platform/time.ts'
-import { type Interval, type IntervalUnit, period, periodIndexAt, periodStart, trialEnd } from './period.ts'
+import { intervalUnits } from '../plans/interval.ts'
+import { type Interval, period, periodIndexAt, periodStart, trialEnd } from './period.ts'
 
 const monthly: Interval = { unit: 'month', count: 1 }
 const daily: Interval = { unit: 'day', count: 1 }
@@ -111,7 +112,7 @@ test.each([
   'where %s skips or repeats a day after %s, every interval still has periods that follow each other',
   (zone, at) => {
     const anchor = parseInstant(at)!
-    for (const unit of ['day', 'week', 'month', 'year'] as const) {
+    for (const unit of intervalUnits) {
       for (const count of [1, 2, 3]) expectUnbroken(anchor, zone, { unit, count }, 12)
     }
   },
@@ -190,7 +191,7 @@ function offsetMs(instant: number, zone: string): number {
 }
 
 const anyInterval = fc.record({
-  unit: fc.constantFrom<IntervalUnit>('day', 'week', 'month', 'year'),
+  unit: fc.constantFrom(...intervalUnits),
   count: fc.integer({ min: 1, max: 12 }),
 })
 const anyAnchor = fc.date({

@@ -1,12 +1,11 @@
 import { Temporal } from 'temporal-polyfill/implementation'
 import { invariant } from '../../platform/invariant.ts'
+import type { IntervalUnit } from '../plans/interval.ts'
 
 /** What is paid for at once: from `start` up to, not including, `end`. */
 export type Period = { readonly start: Date; readonly end: Date }
 
 export type Interval = { readonly unit: IntervalUnit; readonly count: number }
-
-export type IntervalUnit = 'day' | 'week' | 'month' | 'year'
 
 /**
  * Period k of a subscription, a pure function of its four arguments: late jobs, retries and moved clocks cannot

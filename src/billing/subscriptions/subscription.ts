@@ -111,7 +111,7 @@ export type FailedAttempt = {
   readonly ownMethod: boolean
   readonly firstFailedAt: Date | null
   /** What dunning was about to do before this attempt. */
-  readonly dunning: 'retry' | 'give_up' | null
+  readonly dunning: DunningStep['how'] | null
   /** When it was about to do so. It may be past: nobody does it while an attempt is open. */
   readonly dueBefore: Date | null
 }

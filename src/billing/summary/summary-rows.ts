@@ -2,12 +2,13 @@ import { sql } from 'kysely'
 import type { Day } from '../../platform/time.ts'
 import type { BillingDb } from '../app.ts'
 import type { DayTotal } from '../ledger/day-total-rows.ts'
+import type { IntervalUnit } from '../plans/interval.ts'
 import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
 
 export type TermsCount = {
   readonly status: SubscriptionStatus
   readonly currency: string
-  readonly unit: 'day' | 'week' | 'month' | 'year'
+  readonly unit: IntervalUnit
   readonly every: number
   readonly count: number
   readonly amount: bigint

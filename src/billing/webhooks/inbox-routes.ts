@@ -8,8 +8,7 @@ import type { BillingApp } from '../app.ts'
 import { insertAudit } from '../audit/audit-rows.ts'
 import { refuse } from '../refusals.ts'
 import { listWebhooks, requeueWebhooks, type StoredWebhook } from './inbox-rows.ts'
-
-const statuses = ['waiting', 'done', 'ignored', 'failed'] as const
+import { webhookStatuses } from './webhook.ts'
 
 const WebhookView = Type.Object(
   {
@@ -18,7 +17,7 @@ const WebhookView = Type.Object(
     type: Type.String({ description: "The provider's own word" }),
     claim: nullable(Type.String({ description: 'What it says of the payment: paid, declined or changed' })),
     reference: nullable(Type.String({ description: "The payment's reference at the provider" })),
-    status: Type.Enum([...statuses]),
+    status: Type.Enum([...webhookStatuses]),
     tries: Type.Integer(),
     last_error: nullable(Type.String()),
     received_at: Type.String(),
@@ -53,7 +52,7 @@ export function inboxRoutes(http: Http, app: BillingApp): void {
         summary: 'Notifications of the provider and what became of them, newest first',
         tags: ['billing'],
         querystring: Type.Object(
-          { status: Type.Optional(Type.Enum([...statuses])), ...pageQuery },
+          { status: Type.Optional(Type.Enum([...webhookStatuses])), ...pageQuery },
           { additionalProperties: false },
         ),
         response: { 200: page('webhooks', WebhookView) },

@@ -3,7 +3,7 @@ import type pg from 'pg'
 import { shareStatements } from '../../platform/database/share-statements.ts'
 import type { BillingDb } from '../app.ts'
 import { realTimeIn } from '../payments/payment-rows.ts'
-import type { WebhookClaim } from './webhook.ts'
+import type { WebhookClaim, WebhookStatus } from './webhook.ts'
 
 /** An authentic event on its way into the inbox. */
 export type NewWebhook = {
@@ -157,7 +157,7 @@ export type WebhookEnd = {
   readonly eventId: string
   /** As it was taken. */
   readonly tries: number
-  readonly status: 'waiting' | 'done' | 'ignored' | 'failed'
+  readonly status: WebhookStatus
   readonly error: string | null
   /** When one that waits on is looked at again. */
   readonly lookAfterSeconds: number
@@ -233,7 +233,7 @@ export type StoredWebhook = {
   readonly type: string
   readonly claim: string | null
   readonly reference: string | null
-  readonly status: 'waiting' | 'done' | 'ignored' | 'failed'
+  readonly status: WebhookStatus
   readonly tries: number
   readonly lastError: string | null
   readonly receivedAt: Date
@@ -244,7 +244,7 @@ export type StoredWebhook = {
 export async function listWebhooks(
   db: BillingDb,
   filter: {
-    status: StoredWebhook['status'] | undefined
+    status: WebhookStatus | undefined
     before: readonly [string, string, string] | undefined
     limit: number
   },

@@ -1,6 +1,10 @@
 /** What an event says of a payment. `changed`: something happened to it that only a lookup can tell. */
 export type WebhookClaim = 'paid' | 'declined' | 'changed'
 
+export const webhookStatuses = ['waiting', 'done', 'ignored', 'failed'] as const
+
+export type WebhookStatus = (typeof webhookStatuses)[number]
+
 const claims: Readonly<Record<string, WebhookClaim>> = {
   'payment.paid': 'paid',
   'payment_intent.succeeded': 'paid',
