@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
-import { type Attempt, freshAttempt, type MethodInUse } from '../payments/payment.ts'
+import { type Attempt, type MethodInUse, openedAttempt } from '../payments/payment.ts'
 import { isLeased, realTimeIn } from '../payments/payment-rows.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import { limitOf, type Which, wanted } from '../sweeps/sweep-failure-rows.ts'
@@ -74,10 +74,9 @@ export async function openAttempt(
     })
     .returning(['provider_reference', sql<string>`sending_until::text`.as('lease')])
     .executeTakeFirstOrThrow()
-  return {
+  const opened = {
     paymentId,
     reference,
-    provider: method.provider,
     invoiceId,
     subscriptionId: invoice.subscription_id,
     accountId: invoice.account_id,
@@ -85,11 +84,10 @@ export async function openAttempt(
     description: invoice.description,
     dueAt: invoice.issued_at,
     maybeSentBefore: invoice.maybe_sent_before,
-    sentAt: now,
     lease,
-    ...freshAttempt,
     method,
   }
+  return openedAttempt(opened, now)
 }
 
 /** `id` is the subscription's, which is what is locked. */

@@ -104,17 +104,38 @@ export type PaymentOutcome =
   | { kind: 'unknown'; alarm?: Contradicted; answered?: true }
   | { kind: 'not_sent' }
 
-/** What there is to know about the answers to an attempt that has just been opened: nothing. */
-export const freshAttempt = {
-  providerId: null,
-  awaitedUntil: null,
-  lookupCount: 0,
-  notFoundCount: 0,
-  notFoundSince: null,
-  resendDeclines: null,
-  invoiceOpen: true,
-  replaced: false,
-} as const satisfies Partial<Attempt>
+/** What an attempt that has just been written says of its place. */
+type Opened = Pick<
+  Attempt,
+  | 'paymentId'
+  | 'reference'
+  | 'invoiceId'
+  | 'subscriptionId'
+  | 'accountId'
+  | 'amount'
+  | 'description'
+  | 'dueAt'
+  | 'maybeSentBefore'
+  | 'lease'
+  | 'method'
+>
+
+/** An attempt that has just been written and is its writer's to send. Nobody has answered anything about it yet. */
+export function openedAttempt(opened: Opened, now: Date): Attempt {
+  return {
+    ...opened,
+    provider: opened.method.provider,
+    sentAt: now,
+    providerId: null,
+    awaitedUntil: null,
+    lookupCount: 0,
+    notFoundCount: 0,
+    notFoundSince: null,
+    resendDeclines: null,
+    invoiceOpen: true,
+    replaced: false,
+  }
+}
 
 /** Whether the provider is asked what it knows before the first send: it comes late, or may not be the first at all. */
 export function needsLookupFirst(attempt: Pick<Attempt, 'dueAt' | 'maybeSentBefore'>, now: Date): boolean {

@@ -1,8 +1,9 @@
-import { sql } from 'kysely'
+import { type InsertObject, sql } from 'kysely'
 import { newId } from '../../platform/id.ts'
 import type { BillingDb, BillingTx } from '../app.ts'
 import type { Currency, Money } from '../money.ts'
 import { realTimeIn } from '../payments/payment-rows.ts'
+import type { BillingTables } from '../tables.ts'
 import type { Refund, Refundable, RefundFailure, RefundReason } from './refund.ts'
 
 export type RefundablePayment = Refundable & {
@@ -70,7 +71,6 @@ export async function insertRefund(
   refund: NewRefund,
   nextLookupAfterMs: number,
 ): Promise<string> {
-  const id = newId('ref_', now)
   // The payment's row lock hands out the numbers of its refunds.
   const payment = await tx
     .updateTable('billing.payment')
@@ -84,36 +84,17 @@ export async function insertRefund(
     .where('payment_id', '=', refund.paymentId)
     .executeTakeFirst()
   const n = (last?.n ?? 0) + 1
-  await tx
-    .insertInto('billing.refund')
-    .values({
-      id,
-      payment_id: refund.paymentId,
-      n,
-      provider_reference: sql<string>`billing.refund_reference(${payment.provider_reference}, ${n})`,
-      invoice_id: refund.invoiceId,
-      account_id: refund.accountId,
-      amount: refund.amount.minor,
-      currency: refund.amount.currency,
-      reason: refund.reason,
-      note: refund.note,
-      origin: refund.origin,
-      status: 'pending',
-      step: 'queued',
-      code: null,
-      created_at: now,
-      sent_at: null,
-      remaining: null,
-      settled_at: null,
-      sending_until: null,
-      next_lookup_at: realTimeIn(nextLookupAfterMs),
-      lookup_by: null,
-      not_found_since: null,
-      resend_code: null,
-      resend_since: null,
-    })
-    .execute()
-  return id
+  return insert(tx, now, refund, {
+    n,
+    provider_reference: sql<string>`billing.refund_reference(${payment.provider_reference}, ${n})`,
+    reason: refund.reason,
+    note: refund.note,
+    origin: refund.origin,
+    status: 'pending',
+    step: 'queued',
+    settled_at: null,
+    next_lookup_at: realTimeIn(nextLookupAfterMs),
+  })
 }
 
 /** Records money that went back without our asking, or that a database since lost had asked for as its n-th. */
@@ -128,39 +109,62 @@ export async function insertForeignRefund(
     asked?: { readonly n: number; readonly reference: string } | undefined
   },
 ): Promise<string> {
-  const id = newId('ref_', now)
   await tx
     .updateTable('billing.payment')
     .set((row) => ({ refunded: row('refunded', '+', refund.amount.minor) }))
     .where('id', '=', refund.paymentId)
     .execute()
+  return insert(tx, now, refund, {
+    n: refund.asked?.n ?? null,
+    provider_reference: refund.asked?.reference ?? null,
+    reason: 'other',
+    note: null,
+    origin: 'provider',
+    status: 'succeeded',
+    step: null,
+    settled_at: now,
+    next_lookup_at: null,
+  })
+}
+
+type Stated =
+  | 'n'
+  | 'provider_reference'
+  | 'reason'
+  | 'note'
+  | 'origin'
+  | 'status'
+  | 'step'
+  | 'settled_at'
+  | 'next_lookup_at'
+
+/** Writes a refund of which no more is known than `columns` say. */
+async function insert(
+  tx: BillingTx,
+  now: Date,
+  refund: Pick<NewRefund, 'paymentId' | 'invoiceId' | 'accountId' | 'amount'>,
+  columns: Pick<InsertObject<BillingTables, 'billing.refund'>, Stated>,
+): Promise<string> {
+  const id = newId('ref_', now)
   await tx
     .insertInto('billing.refund')
     .values({
       id,
       payment_id: refund.paymentId,
-      n: refund.asked?.n ?? null,
-      provider_reference: refund.asked?.reference ?? null,
       invoice_id: refund.invoiceId,
       account_id: refund.accountId,
       amount: refund.amount.minor,
       currency: refund.amount.currency,
-      reason: 'other',
-      note: null,
-      origin: 'provider',
-      status: 'succeeded',
-      step: null,
       code: null,
       created_at: now,
       sent_at: null,
       remaining: null,
-      settled_at: now,
       sending_until: null,
-      next_lookup_at: null,
       lookup_by: null,
       not_found_since: null,
       resend_code: null,
       resend_since: null,
+      ...columns,
     })
     .execute()
   return id

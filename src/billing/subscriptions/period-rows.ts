@@ -3,7 +3,7 @@ import { anyLength } from '../../platform/database/any-length.ts'
 import { newId } from '../../platform/id.ts'
 import type { BillingTx } from '../app.ts'
 import { latelyIssuedFrom } from '../invoices/invoice-rows.ts'
-import { type Attempt, freshAttempt, type MethodInUse } from '../payments/payment.ts'
+import { type Attempt, type MethodInUse, openedAttempt } from '../payments/payment.ts'
 import { realTimeIn, sendingLeaseMs } from '../payments/payment-rows.ts'
 import type { Seller } from '../seller.ts'
 import type { DuePeriod } from './catch-up.ts'
@@ -91,26 +91,22 @@ export async function openPeriods(
       (select lookup_first_before from billing.installation) as lookup_first_before`.execute(tx)
 
   const written = new Map(opened.rows.map((row) => [row.id, row]))
-  return rows.flatMap(({ subscription, due, method, invoiceId, paymentId }) =>
-    paymentId === null
-      ? []
-      : [
-          {
-            paymentId,
-            reference: written.get(paymentId)!.reference,
-            provider: method.provider,
-            dueAt: due.period.start,
-            maybeSentBefore: due.period.start <= (written.get(paymentId)!.lookup_first_before ?? new Date(0)),
-            invoiceId,
-            subscriptionId: subscription.subscriptionId,
-            accountId: subscription.accountId,
-            amount: subscription.price,
-            description: subscription.description,
-            sentAt: now,
-            lease: written.get(paymentId)!.lease,
-            ...freshAttempt,
-            method,
-          },
-        ],
-  )
+  return rows.flatMap(({ subscription, due, method, invoiceId, paymentId }) => {
+    if (paymentId === null) return []
+    const { reference, lease, lookup_first_before: forgottenUntil } = written.get(paymentId)!
+    const attempt = {
+      paymentId,
+      reference,
+      invoiceId,
+      subscriptionId: subscription.subscriptionId,
+      accountId: subscription.accountId,
+      amount: subscription.price,
+      description: subscription.description,
+      dueAt: due.period.start,
+      maybeSentBefore: due.period.start <= (forgottenUntil ?? new Date(0)),
+      lease,
+      method,
+    }
+    return [openedAttempt(attempt, now)]
+  })
 }
