@@ -205,6 +205,27 @@ test('what takes `db` opens no transaction that writes', () => {
   expect(transactions.filter(({ settings }) => !settings!.includes("setAccessMode('read only')"))).toEqual([])
 })
 
+test('what writes by way of a bare `db` or `pool` sends one statement', () => {
+  // Two could be parted by a death of the process, and each would see what others did in between.
+  const taking = /^(?:export )?(?:async )?function\*? (\w+)(?:<[^(]*>)?\(\s*(?:db|pool): [\s\S]*?\n\}\n/gm
+  const writing = /\b(?:insert into|delete from|update \w+\.\w+)\b|\.(?:insertInto|deleteFrom|updateTable)\(/
+  const sending = /\.execute\w*\(|\.query(?:<[^(]*>)?\(|(?<![.\w])send(?:<[^(]*>)?\(/g
+  const writers = sources
+    .filter(({ path }) => /^(?:billing|batch|cli|demo)\/|-rows\.ts$/.test(path))
+    .flatMap(({ path, text }) =>
+      [...text.matchAll(taking)].map(([body, name]) => ({ at: `${path} ${name}`, body })),
+    )
+    .filter(({ body }) => writing.test(body))
+  expect(writers.length).toBeGreaterThan(50)
+  const more = writers.filter(({ body }) => body.match(sending)?.length !== 1)
+  expect(more.map(({ at }) => at)).toEqual([
+    // The second statement must see what others wrote during the first; whoever dies between leaves one session too many.
+    'platform/access/session-rows.ts insertSession',
+    // Each portion is whole by itself.
+    'platform/access/session-rows.ts forgetOldSessions',
+  ])
+})
+
 test('no function takes an app beside a transaction', () => {
   // A step that is handed the whole app could open a second transaction, or ask a provider while the first holds its locks.
   const lists = sources.flatMap(({ path, text }) =>

@@ -104,7 +104,14 @@ test('the books are compared on request, once at a time, and the report stays', 
   await world.query(
     `update billing.reconciliation set leased_until = now() - interval '1 minute' where status = 'running'`,
   )
-  expect((await world.post('/api/billing/reconciliations', span)).status).toBe(202)
+  const both = await Promise.all([1, 2].map(() => world.post('/api/billing/reconciliations', span)))
+  expect(both.map(({ status }) => status).sort()).toEqual([202, 409])
+  await expect.poll(async () => (await report())[0].status).toBe('done')
+  expect(await report()).toMatchObject([
+    { status: 'done', reason: null },
+    { status: 'failed', reason: expect.stringContaining('Compare again') },
+    { status: 'done', reason: null },
+  ])
 })
 
 test('accounts are listed by how their ids begin, each to its own tenant', async () => {

@@ -26,13 +26,17 @@ export async function beginReconciliation(
   db: BillingDb,
   { from, to, actor, now }: { from: Date; to: Date; actor: string; now: Date },
 ): Promise<bigint | undefined> {
-  await sql`
-    update billing.reconciliation set status = 'failed', finished_at = ${now},
-      reason = 'Its process ended, or could not reach the database, before it was through. Compare again.'
-    where status = 'running' and leased_until < clock_timestamp()`.execute(db)
   const made = await sql<{ id: bigint }>`
+    with given_up as (
+      update billing.reconciliation set status = 'failed', finished_at = ${now},
+        reason = 'Its process ended, or could not reach the database, before it was through. Compare again.'
+      where status = 'running' and leased_until < clock_timestamp()
+      returning id)
     insert into billing.reconciliation (from_at, to_at, status, actor, started_at, leased_until)
-    values (${from}, ${to}, 'running', ${actor}, ${now}, clock_timestamp() + make_interval(secs => ${leaseSeconds}))
+    select ${from}::timestamptz, ${to}::timestamptz, 'running', ${actor}, ${now}::timestamptz,
+      clock_timestamp() + make_interval(secs => ${leaseSeconds})
+    -- Counting them has the one before end first: two at once are a conflict.
+    from (select count(*) from given_up) ended
     on conflict do nothing returning id`.execute(db)
   return made.rows[0]?.id
 }
