@@ -1,8 +1,8 @@
-import { type Refusal, refuse } from '../platform/refusal.ts'
+import { type Refusal, refuseRequest } from '../platform/refusal.ts'
 
 /** A cursor of the right form whose values no list of ours would have written. */
 export function foreignCursor(): Refusal {
-  return refuse('validation_failed', {
+  return refuseRequest('validation_failed', {
     details: [
       {
         path: 'cursor',

@@ -1,11 +1,11 @@
 import type { Principal } from '../platform/access/access.ts'
-import { refuse } from '../platform/refusal.ts'
+import { refuseRequest } from '../platform/refusal.ts'
 
 /** The workspace a request is about: the one it names, else the token's own. `*` stands for all and so for none. */
 export function workspaceOf(principal: Principal, named: string | undefined): string {
   const workspace = named ?? principal.workspace
   if (workspace !== null && workspace !== '*') return workspace
-  throw refuse('validation_failed', {
+  throw refuseRequest('validation_failed', {
     details: [
       {
         path: 'workspace_id',

@@ -1,11 +1,11 @@
 import { mayTouch, type Principal } from '../platform/access/access.ts'
 import type { Refusal } from '../platform/refusal.ts'
-import { refuse } from '../platform/refusal.ts'
+import { refuseRequest } from '../platform/refusal.ts'
 
 /** Whose rows a list may show: one account, or undefined for all. A token that reaches no account sees none. */
 export function tenantOf(principal: Principal, asked: string | undefined): string | undefined {
   if (asked !== undefined) return asked // the platform has already compared it with the token
-  if (principal.account === null) throw refuse('forbidden')
+  if (principal.account === null) throw refuseRequest('forbidden')
   return principal.account === '*' ? undefined : principal.account
 }
 

@@ -12,7 +12,7 @@ import { findToken } from '../platform/access/token-rows.ts'
 import { envelope, nullable, success } from '../platform/http/answers.ts'
 import type { Http } from '../platform/http/http.ts'
 import { isLoopback, isUrlOfLoopback } from '../platform/loopback.ts'
-import { Refusal, refuse } from '../platform/refusal.ts'
+import { Refusal, refuseRequest } from '../platform/refusal.ts'
 import { release } from '../platform/release.ts'
 import { renderInstant } from '../platform/time.ts'
 
@@ -46,7 +46,7 @@ export function sessionRoutes(http: Http, app: App): void {
 
   const view = async (tokenId: string, endsAt: Date | undefined) => {
     const token = await findToken(pool, tokenId)
-    if (!token) throw refuse('unauthorized')
+    if (!token) throw refuseRequest('unauthorized')
     return envelope({
       token_id: token.id,
       name: token.name,
@@ -65,7 +65,7 @@ export function sessionRoutes(http: Http, app: App): void {
     if (token !== undefined) {
       const identified = await app.access.identify(`Bearer ${token}`).catch((error: unknown) => {
         throw error instanceof Refusal && error.code === 'unauthorized'
-          ? refuse('unauthorized', asBearer)
+          ? refuseRequest('unauthorized', asBearer)
           : error
       })
       return identified.tokenId
@@ -74,7 +74,7 @@ export function sessionRoutes(http: Http, app: App): void {
     const linked = found === undefined ? undefined : await findToken(pool, found)
     // It may have ended since its link was made.
     const status = linked && tokenStatus(linked, app.clock())
-    if (!linked || status === 'revoked' || status === 'expired') throw refuse('unauthorized', asBearer)
+    if (!linked || status === 'revoked' || status === 'expired') throw refuseRequest('unauthorized', asBearer)
     return linked.id
   }
 
@@ -84,7 +84,7 @@ export function sessionRoutes(http: Http, app: App): void {
       config: { access: 'open' },
       schema: {
         operationId: 'signIn',
-        errors: refuse.may('unauthorized', 'cross_site', 'invalid_json', 'body_too_large'),
+        errors: refuseRequest.may('unauthorized', 'cross_site', 'invalid_json', 'body_too_large'),
         summary: 'Sign a browser in with a token, or with the code of a sign-in link',
         description:
           'Sets a cookie for 12 hours. With it, anything but GET needs `X-Console: 1` from the same origin.',
@@ -101,10 +101,10 @@ export function sessionRoutes(http: Http, app: App): void {
     },
     async (request, reply) => {
       // Signing somebody in to another one's account is a trick of other sites, too.
-      if (isCrossSite({ method: 'GET', headers: request.headers })) throw refuse('cross_site')
+      if (isCrossSite({ method: 'GET', headers: request.headers })) throw refuseRequest('cross_site')
       const { token, code } = request.body
       if ((token === undefined) === (code === undefined))
-        throw refuse('validation_failed', {
+        throw refuseRequest('validation_failed', {
           details: [
             { path: 'token', code: 'invalid', message: 'Give either a token or the code of a sign-in link.' },
           ],

@@ -1,7 +1,7 @@
 import { createHmac } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Db, Tx } from './database/db.ts'
-import { type Refusal, refuse } from './refusal.ts'
+import { type Refusal, refuseRequest } from './refusal.ts'
 import type { Vault } from './vault/vault.ts'
 
 /** A key as one caller used it on one route, with the fingerprint of what was asked. Neither tells what was said. */
@@ -56,7 +56,7 @@ export function readKey(header: string | string[] | undefined): string | undefin
   if (header === undefined) return undefined
   const text = typeof header === 'string' ? header.trim() : ''
   const key = /^".*"$/.test(text) ? text.slice(1, -1) : text
-  if (!/^[\x21-\x7e]{1,255}$/.test(key) || key.includes('"')) throw refuse('invalid_idempotency_key')
+  if (!/^[\x21-\x7e]{1,255}$/.test(key) || key.includes('"')) throw refuseRequest('invalid_idempotency_key')
   return key
 }
 
@@ -138,7 +138,7 @@ async function repeat<T extends IdempotencyTables>(
   const row = found.rows[0]
   // The first request gave its key back between our insert and this read: nothing was done, the caller asks again.
   if (!row) throw inProgress()
-  if (!use.fingerprint.equals(row.fingerprint)) throw refuse('idempotency_key_reused')
+  if (!use.fingerprint.equals(row.fingerprint)) throw refuseRequest('idempotency_key_reused')
   if (row.status !== null) return { kind: 'replay', answer: openAnswer(vault, use, row.status, row) }
   if (row.running) throw inProgress()
   await sql`
@@ -173,13 +173,13 @@ export function answerErased(status: number, subject: string): Refusal {
     status < 300
       ? `It was done and answered with ${status}; it must not be asked for again.`
       : `It was refused with ${status}, which was the end of it.`
-  return refuse('answer_erased', {
+  return refuseRequest('answer_erased', {
     details: [{ path: 'Idempotency-Key', code: String(status), message, id: subject }],
   })
 }
 
 function inProgress() {
-  return refuse('request_in_progress', { headers: { 'retry-after': '1' } })
+  return refuseRequest('request_in_progress', { headers: { 'retry-after': '1' } })
 }
 
 function leaseEnd(leaseMs: number) {

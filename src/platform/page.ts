@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import { refuse } from './refusal.ts'
+import { refuseRequest } from './refusal.ts'
 
 /** The two query fields of every list. */
 export const pageQuery = {
@@ -29,7 +29,7 @@ export function readCursor<const N extends number>(request: PageRequest, parts: 
   } catch {
     // Falls through: not one of ours.
   }
-  throw refuse('validation_failed', {
+  throw refuseRequest('validation_failed', {
     details: [
       {
         path: 'cursor',

@@ -72,7 +72,7 @@ export function refusalsOf<T extends Record<string, readonly [RefusalKind, strin
 export type ToldRefusal = { readonly code: string; readonly status: number; readonly message: string }
 
 /** Refusals that belong to no area: HTTP itself, access, the limiter and idempotency. */
-export const refuse = refusalsOf({
+export const refuseRequest = refusalsOf({
   validation_failed: ['malformed', 'The request does not match what this route accepts; see details.'],
   invalid_json: ['malformed', 'The request body is not valid JSON.'],
   invalid_http: [

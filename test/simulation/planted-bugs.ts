@@ -343,8 +343,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a key fits any request',
     file: 'src/platform/idempotency.ts',
-    from: "throw refuse('idempotency_key_reused')",
-    to: "void refuse('idempotency_key_reused')",
+    from: "throw refuseRequest('idempotency_key_reused')",
+    to: "void refuseRequest('idempotency_key_reused')",
   },
   {
     name: 'keys are forgotten after three days',

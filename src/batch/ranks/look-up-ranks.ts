@@ -1,5 +1,5 @@
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
-import { refuse as refuseRequest } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import { addDays, type Day, parseDay } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'

@@ -1,6 +1,6 @@
 import { newId } from '../../platform/id.ts'
 import { enqueue } from '../../platform/queue/queue.ts'
-import { type RefusalDetail, refuse as refuseRequest } from '../../platform/refusal.ts'
+import { type RefusalDetail, refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp, BatchDb, BatchTx } from '../app.ts'
 import { findActive } from '../models/model-rows.ts'
 import { refuse } from '../refusals.ts'

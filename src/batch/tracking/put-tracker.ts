@@ -1,4 +1,4 @@
-import { refuse as refuseRequest } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import { dayOf, isZone } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'

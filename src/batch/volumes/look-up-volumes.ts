@@ -1,4 +1,4 @@
-import { refuse as refuseRequest } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { refuse } from '../refusals.ts'

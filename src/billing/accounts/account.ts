@@ -1,6 +1,6 @@
 import Type from 'typebox'
 import { lineOf, unseen } from '../../platform/http/fields.ts'
-import { refuse } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import { isZone } from '../../platform/time.ts'
 
 /** What a caller may tell about the person behind an account. */
@@ -19,7 +19,7 @@ export const TimeZone = Type.String({ maxLength: 64, description: 'An IANA zone 
 /** Refuses a zone that no clock shows. */
 export function requireZone(timeZone: string | undefined): void {
   if (timeZone === undefined || isZone(timeZone)) return
-  throw refuse('validation_failed', {
+  throw refuseRequest('validation_failed', {
     details: [{ path: 'timezone', code: 'unknown_zone', message: 'This is no IANA time zone.' }],
   })
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { threadScript } from '../../platform/package-files.ts'
-import { refuse } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import type { PrintOrder } from './invoice-pdf.ts'
 import type { Printed, PrintMessage } from './print-thread.ts'
 
@@ -90,7 +90,7 @@ export function openInvoicePrinter(): InvoicePrinter {
 
   function draw(caller: string, order: PrintOrder): Promise<Buffer> {
     if (waiting >= mostWaiting)
-      throw refuse('rate_limited', {
+      throw refuseRequest('rate_limited', {
         message: 'Too many invoices wait to be printed; wait for Retry-After.',
         headers: { 'retry-after': '2' },
       })

@@ -4,7 +4,7 @@ import { lineOf, PlanId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { callerIdPattern } from '../../platform/id.ts'
 import { pageQuery } from '../../platform/page.ts'
-import { refuse as refusePlatform } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import type { BillingApp } from '../app.ts'
 import { fromJson, toJson } from '../money.ts'
 import { refuse } from '../refusals.ts'
@@ -111,7 +111,7 @@ export function planRoutes(http: Http, app: BillingApp): void {
 }
 
 function invalid(path: string, message: string) {
-  return refusePlatform('validation_failed', { details: [{ path, code: 'not_allowed', message }] })
+  return refuseRequest('validation_failed', { details: [{ path, code: 'not_allowed', message }] })
 }
 
 function viewOf(plan: Plan) {

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { troubleOf } from '../../platform/database/database-errors.ts'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import type { Http } from '../../platform/http/http.ts'
-import { refuse as refusePlainly } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
@@ -90,7 +90,7 @@ export function reconciliationRoutes(http: Http, app: BillingApp): void {
       const from = readInstant('from', request.body.from)
       const to = readInstant('to', request.body.to)
       if (from >= to)
-        throw refusePlainly('validation_failed', {
+        throw refuseRequest('validation_failed', {
           details: [{ path: 'from', code: 'out_of_order', message: 'from comes before to.' }],
         })
       const id = await beginReconciliation(app.db, {

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import { AccountId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
-import { refuse } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import { addDays, renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
@@ -99,7 +99,7 @@ export function summaryRoutes(http: Http, app: BillingApp): void {
         to === undefined ? undefined : readInstant('to', to),
       )
       if (!days)
-        throw refuse('validation_failed', {
+        throw refuseRequest('validation_failed', {
           details: [
             {
               path: 'from',

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { envelope, nullable, page, success } from '../../platform/http/answers.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { limitOf, pageOf, pageQuery, readCursor } from '../../platform/page.ts'
-import { refuse as refusePlainly } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import { parseInstant, renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { insertAudit } from '../audit/audit-rows.ts'
@@ -64,7 +64,7 @@ export function inboxRoutes(http: Http, app: BillingApp): void {
       const cursor = readCursor(request.query, 3)
       const at = cursor && parseInstant(cursor[0]!)
       if (cursor && !at)
-        throw refusePlainly('validation_failed', {
+        throw refuseRequest('validation_failed', {
           details: [
             {
               path: 'cursor',

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 import { parseJson } from '../../platform/http/json-body.ts'
-import { refuse } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import type { Vault } from '../../platform/vault/vault.ts'
 import type { BillingApp } from '../app.ts'
 import { stopCharging } from '../charging-stop.ts'
@@ -23,9 +23,9 @@ export async function receiveWebhook(
   { headers, body, from }: { headers: IncomingHttpHeaders; body: Buffer; from?: string },
 ): Promise<{ duplicate: boolean }> {
   const senders = app.providers.all.filter(({ name }) => from === undefined || name === from)
-  if (senders.length === 0) throw refuse('route_not_found')
+  if (senders.length === 0) throw refuseRequest('route_not_found')
   const authentic = verify(app, senders, headers, body)
-  if (!authentic) throw refuse('invalid_signature')
+  if (!authentic) throw refuseRequest('invalid_signature')
 
   const { provider, eventId, message } = authentic
   const hint = provider.readWebhook(readJson(body, message))
@@ -84,7 +84,7 @@ function unsigning({ providers }: BillingApp): Provider {
 
 /** `parsed`: the same, if somebody had to read it before. */
 function readJson(body: Buffer, parsed?: unknown): unknown {
-  if (!isUtf8(body)) throw refuse('invalid_json')
+  if (!isUtf8(body)) throw refuseRequest('invalid_json')
   return parsed ?? parseJson(body.toString('utf8'))
 }
 

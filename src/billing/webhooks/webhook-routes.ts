@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import Type from 'typebox'
 import { envelope, success } from '../../platform/http/answers.ts'
 import { bodyLimits, type Http } from '../../platform/http/http.ts'
-import { refuse } from '../../platform/refusal.ts'
+import { refuseRequest } from '../../platform/refusal.ts'
 import type { BillingApp } from '../app.ts'
 import { openInbox } from './inbox-rows.ts'
 import { receiveHint, receiveWebhook, type WebhookStore } from './receive-webhook.ts'
@@ -34,7 +34,7 @@ function signedRoute(http: Http, app: BillingApp, webhookStore: WebhookStore): v
         operationId: 'receiveWebhook',
         summary: 'Receive a signed notification of the payment provider',
         tags: ['billing'],
-        errors: refuse.may('invalid_signature', 'invalid_json'),
+        errors: refuseRequest.may('invalid_signature', 'invalid_json'),
         response: { 200: success(ReceivedView) },
       },
     },
@@ -58,7 +58,7 @@ function signedRouteOfProvider(http: Http, app: BillingApp, webhookStore: Webhoo
         summary: 'Receive a signed notification of the payment provider named',
         tags: ['billing'],
         params: Type.Object({ provider: Type.String({ description: 'sandbox, stripe, toss or portone' }) }),
-        errors: refuse.may('invalid_signature', 'invalid_json', 'route_not_found'),
+        errors: refuseRequest.may('invalid_signature', 'invalid_json', 'route_not_found'),
         response: { 200: success(ReceivedView) },
       },
     },
@@ -83,12 +83,12 @@ function hintRoute(http: Http, app: BillingApp, secret: string): void {
         summary: 'Receive a hint to look a payment up; off unless HINT_SECRET is set',
         tags: ['billing'],
         params: Type.Object({ secret: Type.String() }),
-        errors: refuse.may('invalid_json', 'route_not_found'),
+        errors: refuseRequest.may('invalid_json', 'route_not_found'),
         response: { 200: success(Type.Object({ received: Type.Literal(true) })) },
       },
     },
     async (request) => {
-      if (!isSame(request.params.secret, secret)) throw refuse('route_not_found')
+      if (!isSame(request.params.secret, secret)) throw refuseRequest('route_not_found')
       await receiveHint(app, bytesOf(request.body))
       return envelope({ received: true as const })
     },

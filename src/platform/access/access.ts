@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { Clock } from '../clock.ts'
-import { refuse } from '../refusal.ts'
+import { refuseRequest } from '../refusal.ts'
 import { hashSession, isSession } from './session.ts'
 import { hashToken, isToken } from './token.ts'
 
@@ -47,11 +47,11 @@ export function mayTouch(bound: string | null, wanted: string): boolean {
 
 /** Throws unless the token reaches this account. For ids that callers make; our own ids answer 404 instead. */
 export function requireAccount(principal: Principal, accountId: string): void {
-  if (!mayTouch(principal.account, accountId)) throw refuse('forbidden')
+  if (!mayTouch(principal.account, accountId)) throw refuseRequest('forbidden')
 }
 
 export function requireWorkspace(principal: Principal, workspaceId: string): void {
-  if (!mayTouch(principal.workspace, workspaceId)) throw refuse('forbidden')
+  if (!mayTouch(principal.workspace, workspaceId)) throw refuseRequest('forbidden')
 }
 
 type StoredToken = {
@@ -106,7 +106,7 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
     const askedAt = performance.now()
     const { rows } = await pool.query<StoredToken>(query)
     const stored = rows[0]
-    if (!stored || stored.revoked_at || isExpired(stored, clock())) throw refuse('unauthorized')
+    if (!stored || stored.revoked_at || isExpired(stored, clock())) throw refuseRequest('unauthorized')
     const principal = {
       tokenId: stored.id,
       scopes: new Set(stored.scopes),
@@ -133,7 +133,7 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
   return {
     async identify(authorization) {
       const token = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
-      if (!token || !isToken(token)) throw refuse('unauthorized')
+      if (!token || !isToken(token)) throw refuseRequest('unauthorized')
       return know(token, () => ({
         name: 'token-by-hash',
         text: `select id, scopes, workspace, account, expires_at, revoked_at, null as session_until
@@ -142,7 +142,7 @@ export function openAccess(pool: pg.Pool, clock: Clock): Access {
       }))
     },
     async identifySession(cookie) {
-      if (!isSession(cookie)) throw refuse('unauthorized')
+      if (!isSession(cookie)) throw refuseRequest('unauthorized')
       return know(cookie, () => ({
         name: 'token-by-session',
         text: `select t.id, t.scopes, t.workspace, t.account, t.expires_at, t.revoked_at, s.expires_at as session_until

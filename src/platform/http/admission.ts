@@ -11,7 +11,7 @@ import {
 import { quota, type RateLimiter, type Verdict, windowSeconds } from '../access/rate-limit.ts'
 import { isCrossSite, sessionOf } from '../access/session.ts'
 import { callerIdPattern } from '../id.ts'
-import { type Refusal, refuse } from '../refusal.ts'
+import { type Refusal, refuseRequest } from '../refusal.ts'
 
 /** Who a request speaks for. Where no session is known, a cookie says nothing. */
 export type Identifies = Pick<Access, 'identify'> & Partial<Pick<Access, 'identifySession'>>
@@ -41,8 +41,8 @@ export function openAccessHooks(access: Identifies, limiter: RateLimiter) {
     async admit(request: FastifyRequest, reply: FastifyReply): Promise<void> {
       const scope = policyOf(request)
       if (scope === undefined) return
-      if (scope !== 'any' && !mayUse(request.principal, scope)) throw refuse('forbidden')
-      if (scope === 'admin' && !isBoundToAll(request.principal)) throw refuse('forbidden')
+      if (scope !== 'any' && !mayUse(request.principal, scope)) throw refuseRequest('forbidden')
+      if (scope === 'admin' && !isBoundToAll(request.principal)) throw refuseRequest('forbidden')
       requireTenant(request)
       if (!request.routeOptions.config.limited) return
       const verdict = await limiter.admit(bucketOf(request))
@@ -85,7 +85,7 @@ async function identifyBy(access: Identifies, request: FastifyRequest): Promise<
   const session = authorization === undefined ? sessionOf(cookie) : undefined
   if (session === undefined || !access.identifySession) return access.identify(authorization)
   const principal = await access.identifySession(session)
-  if (isCrossSite(request)) throw refuse('cross_site')
+  if (isCrossSite(request)) throw refuseRequest('cross_site')
   return principal
 }
 
@@ -132,5 +132,5 @@ function tellLimit(reply: FastifyReply, verdict: Verdict): void {
 const policyField = `"workspace";q=${quota};w=${windowSeconds}`
 
 function limited(verdict: Verdict): Refusal {
-  return refuse('rate_limited', { headers: { 'retry-after': String(verdict.retryAfterSeconds) } })
+  return refuseRequest('rate_limited', { headers: { 'retry-after': String(verdict.retryAfterSeconds) } })
 }

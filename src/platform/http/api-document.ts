@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FastifySchema } from 'fastify'
-import { refuse, type ToldRefusal } from '../refusal.ts'
+import { refuseRequest, type ToldRefusal } from '../refusal.ts'
 import { ErrorBody } from './answers.ts'
 
 /** One operation's request and answer, as a running service gave it. */
@@ -49,13 +49,18 @@ const KeyHeader = {
 }
 
 /** What HTTP, access, the limiter and idempotency may refuse, by the kind of route: told once for all routes of a kind. */
-const open = refuse.may('validation_failed', 'unsupported_media_type')
-const signed = [...open, ...refuse.may('body_too_large')]
-const read = [...open, ...refuse.may('unauthorized', 'forbidden', 'cross_site', 'rate_limited')]
-const write = [...read, ...refuse.may('invalid_json', 'body_too_large')]
+const open = refuseRequest.may('validation_failed', 'unsupported_media_type')
+const signed = [...open, ...refuseRequest.may('body_too_large')]
+const read = [...open, ...refuseRequest.may('unauthorized', 'forbidden', 'cross_site', 'rate_limited')]
+const write = [...read, ...refuseRequest.may('invalid_json', 'body_too_large')]
 const once = [
   ...write,
-  ...refuse.may('invalid_idempotency_key', 'request_in_progress', 'answer_erased', 'idempotency_key_reused'),
+  ...refuseRequest.may(
+    'invalid_idempotency_key',
+    'request_in_progress',
+    'answer_erased',
+    'idempotency_key_reused',
+  ),
 ]
 const refusedByKind = { open, signed, read, write, once }
 
@@ -66,7 +71,7 @@ const failed: readonly ToldRefusal[] = [
     status: 500,
     message: 'The service failed to answer; quote the request id when you ask about it.',
   },
-  ...refuse.may('service_unavailable'),
+  ...refuseRequest.may('service_unavailable'),
 ]
 
 type Kind = keyof typeof refusedByKind

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { newId } from '../id.ts'
-import { refuse } from '../refusal.ts'
+import { refuseRequest } from '../refusal.ts'
 import { errorAnswer, guardingHeaders } from './answers.ts'
 
 /** Bytes that are no HTTP at all never reach a route; they still get the envelope. */
@@ -32,7 +32,7 @@ export function answerBrokenRequest(error: NodeJS.ErrnoException, socket: Socket
 /** `Expect` with anything but `100-continue` comes before any route, too. */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const id = newId('req_')
-  const { status, body } = errorAnswer(refuse('expectation_failed'), id)
+  const { status, body } = errorAnswer(refuseRequest('expectation_failed'), id)
   response
     .writeHead(status, {
       ...guardingHeaders,

@@ -15,7 +15,7 @@ import { type DatabaseTrouble, troubleOf } from '../database/database-errors.ts'
 import { mayHaveWritten } from '../database/db.ts'
 import { newId } from '../id.ts'
 import { othersFirst } from '../pieces.ts'
-import { Refusal, refuse, type ToldRefusal } from '../refusal.ts'
+import { Refusal, refuseRequest, type ToldRefusal } from '../refusal.ts'
 import { countUnparsable, type Identifies, openAccessHooks } from './admission.ts'
 import {
   type ErrorAnswer,
@@ -132,7 +132,8 @@ export function buildHttp(options: HttpOptions): Http {
     frameworkErrors: (error, request, reply) => {
       beginAnswer(request, reply)
       reply.raw.once('close', () => tellAnswer(request, reply))
-      const refusal = hostRefusal(request) ?? refusalOfFramework(error, refuse) ?? refuse('route_not_found')
+      const refusal =
+        hostRefusal(request) ?? refusalOfFramework(error, refuseRequest) ?? refuseRequest('route_not_found')
       void send(reply, errorAnswer(refusal, request.id))
     },
     clientErrorHandler: answerBrokenRequest,
@@ -210,7 +211,7 @@ export function buildHttp(options: HttpOptions): Http {
     done()
   })
   http.setNotFoundHandler(async () => {
-    throw refuse('route_not_found')
+    throw refuseRequest('route_not_found')
   })
   http.setErrorHandler(async (thrown, request, reply) => {
     const first = (isOfPath(thrown) && unknownIdRefusal(request)) || thrown
@@ -252,12 +253,12 @@ function hostRefusal({ headers, raw }: FastifyRequest): Refusal | undefined {
   for (let at = 0; at < raw.rawHeaders.length; at += 2)
     if (raw.rawHeaders[at]!.length === 4 && raw.rawHeaders[at]!.toLowerCase() === 'host') hosts++
   const isMissing = headers.host === undefined && raw.httpVersion === '1.1'
-  return isMissing || hosts > 1 ? refuse('invalid_http') : undefined
+  return isMissing || hosts > 1 ? refuseRequest('invalid_http') : undefined
 }
 
 function encodingRefusal({ headers }: FastifyRequest): Refusal | undefined {
   if (!isEncoded(headers['content-encoding'])) return undefined
-  return refuse('unsupported_media_type', {
+  return refuseRequest('unsupported_media_type', {
     message: 'Send the body as it is, without a Content-Encoding.',
   })
 }
@@ -317,11 +318,12 @@ function isEncoded(encoding: string | undefined): boolean {
 function refusalOf(error: unknown, isLibrary: boolean): Refusal | undefined {
   if (error instanceof Refusal) return error
   const trouble = troubleOf(error)
-  if (trouble) return refuse('service_unavailable', { headers: { 'retry-after': retryAfter(trouble) } })
-  const framework = refusalOfFramework(error as { code?: string }, refuse)
+  if (trouble)
+    return refuseRequest('service_unavailable', { headers: { 'retry-after': retryAfter(trouble) } })
+  const framework = refusalOfFramework(error as { code?: string }, refuseRequest)
   // A library's own "no", as of a path that leaves its folder, has no code of ours.
   if (!framework && isLibrary && ((error as { statusCode?: number }).statusCode ?? 500) < 500)
-    return refuse('route_not_found')
+    return refuseRequest('route_not_found')
   return framework
 }
 

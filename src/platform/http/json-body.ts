@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { type Refusal, refuse } from '../refusal.ts'
+import { type Refusal, refuseRequest } from '../refusal.ts'
 
 const deepest = 16
 const mostFields = 256
@@ -16,13 +16,13 @@ export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    throw refuse('invalid_json')
+    throw refuseRequest('invalid_json')
   }
 }
 
 /** The text of a body. Bytes that are no UTF-8 are refused; decoding would store another text than was sent. */
 export function textOf(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw refuse('invalid_json', { message: 'The request body is not valid UTF-8.' })
+  if (!isUtf8(bytes)) throw refuseRequest('invalid_json', { message: 'The request body is not valid UTF-8.' })
   return bytes.toString('utf8')
 }
 
@@ -45,14 +45,14 @@ function requireModestShape(text: string): void {
         throw tooMuch('unknown_field', `no route takes an object of more than ${mostFields} fields`)
     } else if (code === openBrace || code === openBracket) {
       if (++depth > deepest)
-        throw refuse('invalid_json', { message: `The JSON is nested deeper than ${deepest} levels.` })
+        throw refuseRequest('invalid_json', { message: `The JSON is nested deeper than ${deepest} levels.` })
       fields[depth] = 0
     } else if ((code === closeBrace || code === closeBracket) && depth > 0) depth--
   }
 }
 
 function tooMuch(code: string, why: string): Refusal {
-  return refuse('validation_failed', {
+  return refuseRequest('validation_failed', {
     details: [{ path: 'body', code, message: `This is too much: ${why}.` }],
   })
 }

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { type Refusal, refuse } from '../refusal.ts'
+import { type Refusal, refuseRequest } from '../refusal.ts'
 import { unknownIdRefusal } from './unknown-id.ts'
 
 const suspects = new WeakSet<object>()
@@ -26,7 +26,7 @@ export function unstorableTextRefusal(
     pathOfNul(query, '', ownText) ??
     (suspects.has(Object(body)) ? pathOfNul(body, '', ownText) : undefined)
   if (path === undefined) return undefined
-  return refuse('validation_failed', {
+  return refuseRequest('validation_failed', {
     details: [
       { path: path || 'body', code: 'wrong_form', message: 'Text must not hold the character U+0000.' },
     ],

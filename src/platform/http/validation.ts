@@ -5,7 +5,7 @@ import type { TLocalizedValidationError } from 'typebox/error'
 import { Settings } from 'typebox/system'
 import { Value } from 'typebox/value'
 import { pieces } from '../pieces.ts'
-import { type Refusal, type RefusalDetail, refuse } from '../refusal.ts'
+import { type Refusal, type RefusalDetail, refuseRequest } from '../refusal.ts'
 import { boundedPart, listsTooLong, requireBounds } from './bounded-part.ts'
 import { fieldName, fieldPath } from './field-path.ts'
 
@@ -98,7 +98,7 @@ function validationFailed(
   const details = errors.flatMap((error) => detailsOf(schema, error)).filter((one) => !isTooLong(one))
   const first = new Map<string, RefusalDetail>()
   for (const detail of [...details, ...tooLong]) if (!first.has(detail.path)) first.set(detail.path, detail)
-  return refuse('validation_failed', { details: [...first.values()].slice(0, mostDetails) })
+  return refuseRequest('validation_failed', { details: [...first.values()].slice(0, mostDetails) })
 }
 
 function detailsOf(schema: TSchema, error: TLocalizedValidationError): RefusalDetail[] {
@@ -178,5 +178,5 @@ function names(value: unknown): string[] {
 
 /** One field that has the right form and still cannot be taken. */
 export function invalidField(path: string, message: string): Refusal {
-  return refuse('validation_failed', { details: [{ path, code: 'invalid', message }] })
+  return refuseRequest('validation_failed', { details: [{ path, code: 'invalid', message }] })
 }

@@ -1,6 +1,6 @@
 import { METHODS } from 'node:http'
 import type { FastifyRequest, RouteOptions } from 'fastify'
-import { type Refusal, refuse } from '../refusal.ts'
+import { type Refusal, refuseRequest } from '../refusal.ts'
 import type { Http } from './http.ts'
 
 const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
@@ -33,7 +33,7 @@ export function answerWrongMethods(http: Http, { except }: { except: readonly st
           config: { access: 'open' },
           schema: { hide: true } as object,
           onRequest: async () => {
-            throw refuse('method_not_allowed', { headers: { allow } })
+            throw refuseRequest('method_not_allowed', { headers: { allow } })
           },
           handler: async () => {},
         })
@@ -50,7 +50,7 @@ type Pattern = { allow: string; matches: RegExp }
 function unusualRefusal(request: FastifyRequest, patterns: readonly Pattern[]): Refusal | undefined {
   const path = decoded(request.url.split('?', 1)[0]!)
   const found = patterns.find(({ matches }) => matches.test(path))
-  return found && refuse('method_not_allowed', { headers: { allow: found.allow } })
+  return found && refuseRequest('method_not_allowed', { headers: { allow: found.allow } })
 }
 
 /** A path that cannot be decoded is nobody's, whatever it is asked. */

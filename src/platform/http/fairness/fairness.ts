@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { othersFirst } from '../../pieces.ts'
-import { type Refusal, refuse } from '../../refusal.ts'
+import { type Refusal, refuseRequest } from '../../refusal.ts'
 import { openRequestRate } from './request-rate.ts'
 import { openShare } from './share.ts'
 import { openTurns, type Turns } from './turns.ts'
@@ -178,5 +178,5 @@ function giveAllBack({ share }: FastifyRequest): void {
 }
 
 function tooMany(seconds: number, message: string): Refusal {
-  return refuse('rate_limited', { message, headers: { 'retry-after': String(seconds) } })
+  return refuseRequest('rate_limited', { message, headers: { 'retry-after': String(seconds) } })
 }
