@@ -36,7 +36,7 @@ import { signsMessages } from './settings/provider-settings.ts'
 
 /** A process of the service: everything it holds open, and both areas built on it. */
 export type App = Foundation & {
-  readonly metrics: Metrics
+  readonly metrics: AllMetrics
   readonly health: DatabaseHealth
   /** Absent without DATABASE_URL_READ, and in commands. */
   readonly replica: Replica | undefined
@@ -73,7 +73,7 @@ export async function openApp(config: Config, options: AppOptions): Promise<App>
   }
 }
 
-export type Metrics = ReturnType<typeof openAllMetrics>
+export type AllMetrics = ReturnType<typeof openAllMetrics>
 
 function openAllMetrics() {
   const platform = openMetrics()
@@ -84,7 +84,7 @@ function openAllMetrics() {
   }
 }
 
-async function openOn(foundation: Foundation, metrics: Metrics, options: AppOptions): Promise<App> {
+async function openOn(foundation: Foundation, metrics: AllMetrics, options: AppOptions): Promise<App> {
   const isService = options.role === 'service'
   const { config, secrets, pool, clock, billing } = foundation
   const keys = await openKeys(foundation)
@@ -141,7 +141,7 @@ async function openOn(foundation: Foundation, metrics: Metrics, options: AppOpti
       billingFor,
       batch: { ...foundation.batch, ...(replica && { replica: viewOf(replica) }) },
       providerGuard: allOf(guards.map(({ guard }) => guard)),
-      troubles: troubles.told,
+      troubles: troubles.sentences,
       async close() {
         await sandbox?.close()
         await replica?.close()
@@ -241,7 +241,7 @@ async function openProviders(
   config: Config,
   sandboxUrl: string | undefined,
   sandboxKey: string | undefined,
-  metrics: Metrics,
+  metrics: AllMetrics,
   troubles: ProviderTroubles,
 ): Promise<NamedGuard[]> {
   const { timeoutMs } = config.provider
@@ -258,7 +258,7 @@ async function openProviders(
   return Promise.all(opening)
 }
 
-function guardOf(provider: Provider, timeoutMs: number, metrics: Metrics): ProviderGuard {
+function guardOf(provider: Provider, timeoutMs: number, metrics: AllMetrics): ProviderGuard {
   const { name } = provider
   const measured = measuredProvider(provider, (call, outcome, seconds) => {
     metrics.providerAnswers.inc({ provider: name, call, outcome })

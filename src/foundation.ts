@@ -3,13 +3,13 @@ import type pg from 'pg'
 import type { BatchApp } from './batch/app.ts'
 import { openSources } from './batch/sources/registry.ts'
 import type { BillingStore } from './billing/app.ts'
+import { builtInSource } from './built-in-source.ts'
 import type { Config } from './config.ts'
 import { type Database, migrateDatabase, openDatabase, requireSchema } from './database.ts'
 import { type Clock, movableClock, realClock } from './platform/clock.ts'
 import { openDb, openPool } from './platform/database/db.ts'
 import type { SecretSet } from './platform/log/secret-set.ts'
 import type { Fence } from './platform/queue/queue.ts'
-import { sandboxSource } from './sandbox-source.ts'
 import { openLog, type ServiceLog } from './service-log.ts'
 
 /**
@@ -70,7 +70,7 @@ export async function foundationOn(
   try {
     const clock = config.mode === 'sandbox' ? await movableClock(pool) : realClock()
     const sources = new Map(openSources(config.sources))
-    if (config.mode === 'sandbox') sources.set('sandbox', sandboxSource(clock))
+    if (config.mode === 'sandbox') sources.set('sandbox', builtInSource(clock))
     return {
       config,
       log,

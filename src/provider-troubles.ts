@@ -14,26 +14,26 @@ export type ProviderTroubles = {
   /** What an answer about real money is to a sandbox: about none of its payments, or no answer at all. */
   readonly liveIs: 'mismatch' | 'unknown'
   /** A sentence for each trouble that only whoever started this process can put right. */
-  told(): readonly string[]
+  sentences(): readonly string[]
 }
 
 const alarmEveryMs = 60_000
 
 /** The environment of a service is that of every charge: charging stops, or an alarm tells what waits. */
 export function openTroublesOfService(db: BillingDb, clock: Clock): ProviderTroubles {
-  const toldAt = new Map<string, number>()
+  const raisedAt = new Map<string, number>()
   return {
     onRefused: (provider) => stopForCredentials(db, provider, clock()),
     onLive: () => stopCharging(db, 'live_answer', clock()),
     async onMissing(provider) {
       // Once a minute is enough.
-      if (performance.now() - (toldAt.get(provider) ?? Number.NEGATIVE_INFINITY) < alarmEveryMs) return
-      toldAt.set(provider, performance.now())
+      if (performance.now() - (raisedAt.get(provider) ?? Number.NEGATIVE_INFINITY) < alarmEveryMs) return
+      raisedAt.set(provider, performance.now())
       const note = `Payment methods and payments are stored at ${provider}, and its keys are not set: what is due there waits. Set them as docs/providers.md says, and restart.`
       await raiseAlarm(db, { kind: 'provider_missing', subject: provider, note }, clock())
     },
     liveIs: 'mismatch',
-    told: () => [],
+    sentences: () => [],
   }
 }
 
@@ -58,6 +58,6 @@ export function openTroublesOfCommand(): ProviderTroubles {
       sentences.add(`No key of ${provider} is set in the environment of this command. ${goesOn}`)
     },
     liveIs: 'unknown',
-    told: () => [...sentences],
+    sentences: () => [...sentences],
   }
 }

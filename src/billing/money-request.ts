@@ -2,8 +2,8 @@ import type { Intent, OnceRequest } from '../platform/idempotency.ts'
 import type { BillingTables } from './tables.ts'
 
 /**
- * Every request that moves money, or decides about it, has this one shape: `begin` writes the intent and nothing leaves
- * the house, `finish` asks the provider, and a sweep that finds the intent alone does the same. Statuses are the routes'.
+ * Every request that moves money, or decides about it, has this one shape: `begin` writes the intent and asks
+ * nobody, `finish` asks the provider, and a sweep that finds the intent alone does the same. Statuses are the routes'.
  */
 export type MoneyRequest<I extends Intent, R> = OnceRequest<BillingTables, I, R>
 

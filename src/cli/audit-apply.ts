@@ -41,7 +41,8 @@ export async function applyHistoryCommand(args: string[]): Promise<number> {
     const done = await applyHistory(app.billing, history.facts, 'operator', (count) => progress.show(count))
     progress.end()
     const { length: lines, through, cutAt: cut_off_at_line } = history
-    if (values.json) printJson({ ...done, lines, through, cut_off_at_line })
+    const { lostMethods: cards, lost, ...counts } = done
+    if (values.json) printJson({ ...counts, cards, lost, lines, through, cut_off_at_line })
     else tell(history, done)
     return 0
   })
@@ -78,7 +79,7 @@ async function readHistory(path: string, timeZone: string): Promise<History> {
 }
 
 function tell({ through, beyond, cutAt }: History, done: AppliedHistory): void {
-  const { cancellations, resumptions, erasures, trials, tokens, cards, lost } = done
+  const { cancellations, resumptions, erasures, trials, tokens, lostMethods, lost } = done
   if (cutAt !== null)
     print(
       `The file was cut off at line ${cutAt}: of what happened after ${through ?? 'its first line'} it holds ${beyond === 1 ? '1 fact' : `${beyond} facts`}, and nobody knows what it lacks.`,
@@ -87,13 +88,13 @@ function tell({ through, beyond, cutAt }: History, done: AppliedHistory): void {
   print(
     `Brought back: ${cancellations} cancellations, ${resumptions} resumptions, ${erasures} erasures, ${trials} used trials, ${tokens} ends of tokens.`,
   )
-  if (cards.length > 0) {
+  if (lostMethods.length > 0) {
     print(
-      `${cards.length} subscriptions changed their payment method; the new one is lost and the old one is not charged:`,
+      `${lostMethods.length} subscriptions changed their payment method; the new one is lost and the old one is not charged:`,
     )
     printTable(
       ['SUBSCRIPTION'],
-      cards.map((one) => [one]),
+      lostMethods.map((one) => [one]),
     )
   }
   if (lost.length > 0) {

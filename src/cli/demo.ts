@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, loadConfig } from '../config.ts'
 import { type ApiClient, DemoFailed, openApiClient } from '../demo/api-client.ts'
-import { demoBatch } from '../demo/demo-batch.ts'
+import { type DemoBatch, demoBatch } from '../demo/demo-batch.ts'
 import { demoBilling, demoSteps } from '../demo/demo-billing.ts'
 import { urlOnThisMachine } from '../platform/loopback.ts'
 import { type Command, CommandFailed, parseOnlyFlags, print, printJson, withFoundation } from './command.ts'
@@ -74,8 +74,8 @@ function readToken(config: Config): string | undefined {
   }
 }
 
-async function batchHistory(): Promise<BatchDemo> {
-  let made: BatchDemo | undefined
+async function batchHistory(): Promise<DemoBatch> {
+  let made: DemoBatch | undefined
   await withFoundation('demo', async (app) => {
     let progress: ReturnType<typeof openProgress> | undefined
     made = await demoBatch(app.batch, {
@@ -90,7 +90,7 @@ async function batchHistory(): Promise<BatchDemo> {
   return made!
 }
 
-function tellBatch(made: BatchDemo, config: Config): void {
+function tellBatch(made: DemoBatch, config: Config): void {
   print('')
   print(
     `Workspace ${made.workspace}: ${made.keywords} keywords, ${made.ranks} ranks, ${made.volumes} volume observations.`,
@@ -103,5 +103,3 @@ function tellBatch(made: BatchDemo, config: Config): void {
   print(`  export BASE='${urlOnThisMachine(config.host, config.port)}' TOKEN="$(cat '${tokenFile(config)}')"`)
   for (const line of made.next) print(`  ${line}`)
 }
-
-type BatchDemo = Awaited<ReturnType<typeof demoBatch>>

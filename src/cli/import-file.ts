@@ -13,7 +13,7 @@ import { CommandFailed, explainFile, UsageError } from './command.ts'
 import { type CsvPart, type CsvRecord, readCsv, writeCsvRow } from './csv.ts'
 
 /** The columns that a file may have, and those it must have. */
-export type Columns = { readonly known: readonly string[]; readonly required: readonly string[] }
+export type RecordColumns = { readonly known: readonly string[]; readonly required: readonly string[] }
 
 export type ImportFile = ImportSource & {
   /** In bytes; null for standard input. */
@@ -26,7 +26,7 @@ export type ImportFile = ImportSource & {
  * The identity of a file is its size, its time of change and its first 64 KiB. A file that was touched counts as
  * another one and is read from the start, which costs time and changes nothing.
  */
-export async function openImportFile(path: string, columns: Columns): Promise<ImportFile> {
+export async function openImportFile(path: string, columns: RecordColumns): Promise<ImportFile> {
   if (path === '-') {
     return {
       identity: null,
@@ -75,7 +75,7 @@ const longestLine = 8_388_608
 /** How records are written: JSON lines, or CSV with these columns. */
 type Format = { readonly names: readonly string[] | null }
 
-function formatOf(head: Buffer, isWhole: boolean, columns: Columns): Format {
+function formatOf(head: Buffer, isWhole: boolean, columns: RecordColumns): Format {
   const text = withoutMark(head).toString('utf8')
   if (text.trimStart().startsWith('{')) return { names: null }
   const header = readCsv(text, isWhole).records.find(({ raw }) => raw.trim() !== '')
@@ -136,7 +136,7 @@ async function* readRecords(
   fill: Fill,
   from: ImportPosition,
   known: Format | undefined,
-  columns: Columns,
+  columns: RecordColumns,
 ): AsyncGenerator<ImportChunk> {
   let format = known
   let position = from

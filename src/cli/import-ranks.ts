@@ -5,7 +5,7 @@ import { restoreRanks } from '../batch/retention/restore-ranks.ts'
 import { callerIdPattern } from '../platform/id.ts'
 import { parseFlags, UsageError } from './command.ts'
 import { openRejects, readRejectsPath } from './import-file.ts'
-import { openProgress, reportImport } from './import-report.ts'
+import { openImportProgress, reportImport } from './import-report.ts'
 import { formatFlags, openArchiveNamed, openImport, whileImporting } from './open-import.ts'
 
 export async function importRanks(args: string[]): Promise<number> {
@@ -27,11 +27,11 @@ export async function importRanks(args: string[]): Promise<number> {
   const source = await openImport(path, 'ranks', columns, values)
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
-    const progress = openProgress('ranks', source.size)
+    const progress = openImportProgress('ranks', source.size)
     const outcome = await importRankFile(app.batch, workspace, source, rejects, progress).finally(
       rejects.close,
     )
-    reportImport(`ranks into workspace ${workspace}`, outcome, rejectsPath, values.json, source.told)
+    reportImport(`ranks into workspace ${workspace}`, outcome, rejectsPath, values.json, source.format)
     return 0
   })
 }
@@ -46,7 +46,7 @@ async function importArchive(
   const archive = await openArchiveNamed(rankArchive, path)
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
-    const progress = openProgress('ranks', archive.rows)
+    const progress = openImportProgress('ranks', archive.rows)
     const outcome = await restoreRanks(app.batch, archive, workspace, rejects, progress).finally(
       rejects.close,
     )

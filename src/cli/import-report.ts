@@ -1,5 +1,6 @@
 import type { ImportState } from '../batch/import.ts'
 import { print, printJson } from './command.ts'
+import { barOf } from './progress.ts'
 
 const count = (number: number) => number.toLocaleString('en-US')
 
@@ -7,7 +8,7 @@ const count = (number: number) => number.toLocaleString('en-US')
  * Tells how an import goes, on standard error: a bar that redraws itself on a terminal, a plain line every five
  * seconds elsewhere.
  */
-export function openProgress(what: string, size: number | null): (state: ImportState) => void {
+export function openImportProgress(what: string, size: number | null): (state: ImportState) => void {
   const isTerminal = process.stderr.isTTY === true
   const everyMs = isTerminal ? 100 : 5_000
   let lastShownAt = performance.now()
@@ -24,16 +25,11 @@ export function openProgress(what: string, size: number | null): (state: ImportS
   }
 }
 
-function barOf(share: number): string {
-  const full = Math.floor(share * 24)
-  return `[${'#'.repeat(full)}${'.'.repeat(24 - full)}]`
-}
-
 export type ImportOutcome = ImportState & { resumedAt: number }
 
 /** What was understood of a file that another tool wrote. */
-export type FormatTold = {
-  format: string
+export type ReadFormat = {
+  name: string
   title: string
   unknownColumns: readonly string[]
   notes: readonly string[]
@@ -45,21 +41,25 @@ export function reportImport(
   outcome: ImportOutcome,
   rejectsPath: string,
   asJson: boolean,
-  told?: FormatTold,
+  format?: ReadFormat,
 ): void {
   const { inserted, updated, unchanged, rejected, lines, resumedAt } = outcome
   const rejects = rejected > 0 ? rejectsPath : null
   if (asJson) {
     const counts = { inserted, updated, unchanged, rejected, lines, resumed_after_line: resumedAt, rejects }
-    const format = told && { format: told.format, unknown_columns: told.unknownColumns, notes: told.notes }
-    printJson({ ...counts, ...format })
+    const understood = format && {
+      format: format.name,
+      unknown_columns: format.unknownColumns,
+      notes: format.notes,
+    }
+    printJson({ ...counts, ...understood })
     return
   }
-  if (told) {
-    print(`Read as a file of ${told.title}.`)
-    for (const note of told.notes) print(note)
-    if (told.unknownColumns.length > 0)
-      print(`Columns that nobody here knows, and nothing is read from: ${told.unknownColumns.join(', ')}`)
+  if (format) {
+    print(`Read as a file of ${format.title}.`)
+    for (const note of format.notes) print(note)
+    if (format.unknownColumns.length > 0)
+      print(`Columns that nobody here knows, and nothing is read from: ${format.unknownColumns.join(', ')}`)
   }
   if (resumedAt > 0) print(`Went on after line ${count(resumedAt)}, where an earlier run had stopped.`)
   print(

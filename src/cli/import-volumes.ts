@@ -4,7 +4,7 @@ import { importVolumes as importVolumeFile } from '../batch/volumes/import-volum
 import { VolumeForm } from '../batch/volumes/volume-form.ts'
 import { parseFlags, UsageError } from './command.ts'
 import { openRejects, readRejectsPath } from './import-file.ts'
-import { openProgress, reportImport } from './import-report.ts'
+import { openImportProgress, reportImport } from './import-report.ts'
 import { formatFlags, openArchiveNamed, openImport, whileImporting } from './open-import.ts'
 
 export async function importVolumes(args: string[]): Promise<number> {
@@ -21,9 +21,9 @@ export async function importVolumes(args: string[]): Promise<number> {
   const source = await openImport(path, 'volumes', columns, values)
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
-    const progress = openProgress('volumes', source.size)
+    const progress = openImportProgress('volumes', source.size)
     const outcome = await importVolumeFile(app.batch, source, rejects, progress).finally(rejects.close)
-    reportImport('volumes', outcome, rejectsPath, values.json, source.told)
+    reportImport('volumes', outcome, rejectsPath, values.json, source.format)
     return 0
   })
 }
@@ -36,7 +36,7 @@ async function importArchive(
   const archive = await openArchiveNamed(volumeArchive, path)
   return whileImporting(async (app) => {
     const rejects = openRejects(rejectsPath)
-    const progress = openProgress('volumes', archive.rows)
+    const progress = openImportProgress('volumes', archive.rows)
     const outcome = await restoreVolumes(app.batch, archive, rejects, progress).finally(rejects.close)
     reportImport('archived volumes', outcome, rejectsPath, json)
     return 0

@@ -8,8 +8,8 @@ import { parseDay } from '../platform/time.ts'
 import { CommandFailed, UsageError, withFoundation } from './command.ts'
 import { formats, openForeignFile } from './files/open-foreign-file.ts'
 import { FileTrouble } from './files/table.ts'
-import { type Columns, headOf, type ImportFile, openImportFile } from './import-file.ts'
-import type { FormatTold } from './import-report.ts'
+import { headOf, type ImportFile, openImportFile, type RecordColumns } from './import-file.ts'
+import type { ReadFormat } from './import-report.ts'
 
 export const formatNames: readonly string[] = ['auto', ...formats.map(({ name }) => name)]
 
@@ -44,9 +44,9 @@ export function whileImporting(work: (foundation: Foundation) => Promise<number>
 export async function openImport(
   path: string,
   what: 'ranks' | 'volumes',
-  columns: Columns,
+  columns: RecordColumns,
   flags: Flags,
-): Promise<ImportFile & { told?: FormatTold }> {
+): Promise<ImportFile & { format?: ReadFormat }> {
   if (!formatNames.includes(flags.format))
     throw new UsageError(`--format takes one of ${formatNames.join(', ')}.`)
   const said = saidIn(flags)
@@ -71,8 +71,8 @@ export async function openImport(
     const file = await openForeignFile(path, identity, what, named, { ...said, timeZone })
     if (!file) throw own
     const { format, unknownColumns, notes } = file
-    const told = { format: format.name, title: format.title, unknownColumns, notes }
-    return { ...(what === 'ranks' ? asOldAsItsDays(file) : file), told }
+    const read = { name: format.name, title: format.title, unknownColumns, notes }
+    return { ...(what === 'ranks' ? asOldAsItsDays(file) : file), format: read }
   } catch (error) {
     throw error instanceof FileTrouble ? new CommandFailed(error.message) : error
   }

@@ -32,7 +32,7 @@ export function openProgress(what: string, total: number | null): Progress {
   }
 }
 
-function barOf(share: number): string {
+export function barOf(share: number): string {
   const full = Math.floor(share * 24)
   return `[${'#'.repeat(full)}${'.'.repeat(24 - full)}]`
 }

@@ -101,7 +101,7 @@ export async function once<T extends IdempotencyTables, I extends Intent>(
   // A key that is old enough to be forgotten is as good as new.
   const claimed = await sql`
     insert into platform.idempotency_key as k (scope, key, fingerprint, intent, leased_until, created_at)
-    values (${use.scope}, ${use.key}, ${use.fingerprint}, '', ${leaseEnd(leaseMs)}, ${now})
+    values (${use.scope}, ${use.key}, ${use.fingerprint}, '', ${leasedUntil(leaseMs)}, ${now})
     on conflict (scope, key) do update
     set fingerprint = excluded.fingerprint, intent = '', subject = null, leased_until = excluded.leased_until,
       promised = false, erased = false, status = null, sealed = null, created_at = excluded.created_at
@@ -142,7 +142,7 @@ async function repeat<T extends IdempotencyTables>(
   if (row.status !== null) return { kind: 'replay', answer: openAnswer(vault, use, row.status, row) }
   if (row.running) throw inProgress()
   await sql`
-    update platform.idempotency_key set leased_until = ${leaseEnd(leaseMs)}
+    update platform.idempotency_key set leased_until = ${leasedUntil(leaseMs)}
     where scope = ${use.scope} and key = ${use.key}`.execute(tx)
   return { kind: 'continue', intent: intentOf(row.intent, row.subject) }
 }
@@ -182,7 +182,7 @@ function inProgress() {
   return refuseRequest('request_in_progress', { headers: { 'retry-after': '1' } })
 }
 
-function leaseEnd(leaseMs: number) {
+function leasedUntil(leaseMs: number) {
   return sql`clock_timestamp() + make_interval(secs => ${leaseMs / 1000})`
 }
 

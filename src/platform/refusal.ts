@@ -60,7 +60,7 @@ export function refusalsOf<T extends Record<string, readonly [RefusalKind, strin
     return new Refusal(kind, code, more.message ?? message, more)
   }
   /** For a route's schema, which tells the refusals it may answer: `errors: refuse.may('plan_not_found')`. */
-  const may = (...codes: (keyof T & string)[]): ToldRefusal[] =>
+  const may = (...codes: (keyof T & string)[]): DocumentedRefusal[] =>
     codes.map((code) => {
       const [kind, message] = table[code]!
       return { code, status: statusOfKind[kind], message }
@@ -68,8 +68,8 @@ export function refusalsOf<T extends Record<string, readonly [RefusalKind, strin
   return Object.assign(refuse, { may })
 }
 
-/** A refusal as the API document tells it. */
-export type ToldRefusal = { readonly code: string; readonly status: number; readonly message: string }
+/** A refusal as the API document has it. */
+export type DocumentedRefusal = { readonly code: string; readonly status: number; readonly message: string }
 
 /** Refusals that belong to no area: HTTP itself, access, the limiter and idempotency. */
 export const refuseRequest = refusalsOf({

@@ -561,7 +561,7 @@ describe('after a restore', () => {
     world.script.hooks.beforeCharge = async ({ billingKey }) => void asked.push(billingKey)
     const lines = await restore()
     const done = await applyHistory(world.app, lines, 'operator')
-    expect([...done.cards].sort()).toEqual([await idOf('acct'), await idOf('trial')].sort())
+    expect([...done.lostMethods].sort()).toEqual([await idOf('acct'), await idOf('trial')].sort())
     await adopt()
     expect([await statusOf('acct'), await statusOf('trial')]).toEqual(['active', 'active'])
     expect((await listAlarms(world.app.db, 10)).map(({ kind }) => kind)).toEqual(
@@ -606,7 +606,7 @@ describe('after a restore', () => {
     const lines = await restore()
     await settle()
     expect(await world.rows(changes)).toEqual([{ n: 1 }])
-    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ cards: [] })
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ lostMethods: [] })
     await adopt()
     await goOn()
     await world.advanceTo('2026-05-06T00:00:00+09:00')

@@ -832,8 +832,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a restored database charges the card that was replaced',
     file: 'src/billing/reconciliation/apply-history.ts',
-    from: 'if (card) await loseMethod(',
-    to: 'if (card && !subscription) await loseMethod(',
+    from: 'if (methodLost) await loseMethod(',
+    to: 'if (methodLost && !subscription) await loseMethod(',
     story: 'test/billing/restore.test.ts',
   },
   {
@@ -1267,8 +1267,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'whoever repeats is taken for whoever began',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'leased ? advanceMethod(app, methodId, stays) : takeUpMethod(app, methodId)',
-    to: 'leased || methodId ? advanceMethod(app, methodId, stays) : takeUpMethod(app, methodId)',
+    from: 'leased ? advanceMethod(app, methodId, stays) : resumeMethod(app, methodId)',
+    to: 'leased || methodId ? advanceMethod(app, methodId, stays) : resumeMethod(app, methodId)',
     story: 'test/providers/one-time-keys.test.ts',
   },
   {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { isLockTimeout } from '../../platform/database/database-errors.ts'
 import { lockMigrations } from '../../platform/database/migrate.ts'
 import {
   analyzeTable,
@@ -122,7 +123,7 @@ async function distributeGroup(
     return done
   } catch (error) {
     await client.query('rollback').catch(() => {})
-    if (isLocked(error))
+    if (isLockTimeout(error))
       throw new DistributionRefused(
         'A long transaction writes to the batch tables; nothing of this group was changed, so wait for it or stop the service, and run this again.',
       )
@@ -162,7 +163,7 @@ async function freeLeftover(client: pg.Client, table: string): Promise<number> {
       await removeLeftover(client, table)
       return bytes
     } catch (error) {
-      if (!isLocked(error)) throw error
+      if (!isLockTimeout(error)) throw error
       if (tries === mostTries)
         throw new DistributionRefused(
           `${table} is spread, but its old rows are being read all the time and still take room; run this again later.`,
@@ -170,8 +171,4 @@ async function freeLeftover(client: pg.Client, table: string): Promise<number> {
       await sleep(pauseMs)
     }
   }
-}
-
-function isLocked(error: unknown): boolean {
-  return (error as { code?: string }).code === '55P03'
 }

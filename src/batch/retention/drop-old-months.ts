@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isLockTimeout } from '../../platform/database/database-errors.ts'
 import type { BatchApp } from '../app.ts'
 import type { MonthlyHistory } from '../month-rows.ts'
 import { keepBestRanks } from '../ranks/best-rank-rows.ts'
@@ -7,7 +8,6 @@ import { archiveMonth } from './archive.ts'
 import {
   detachMonth,
   dropLeaving,
-  isLocked,
   type LeavingMonth,
   listLeaving,
   listMonthsBefore,
@@ -103,7 +103,7 @@ async function detach(app: BatchApp, month: MonthTable, progress: DropProgress):
       progress.waiting(month, 'aggregated')
       await aggregateVolumes(app)
     } catch (error) {
-      if (!isLocked(error)) throw error
+      if (!isLockTimeout(error)) throw error
       if (tries === mostTries) throw new HistoryBusy(month.table)
       progress.waiting(month, 'read')
       await sleep(pauseMs)

@@ -121,8 +121,3 @@ export async function dropLeaving(db: BatchDb, table: string): Promise<void> {
 export function periodOf(table: string): string {
   return /_(\d{4}(?:_\d\d)?)(?:_leaving)?$/.exec(table)![1]!.replace('_', '-')
 }
-
-/** Whether a lock was not to be had in time. */
-export function isLocked(error: unknown): boolean {
-  return (error as { code?: string }).code === '55P03'
-}

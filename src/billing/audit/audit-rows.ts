@@ -8,10 +8,10 @@ export {
   noteRead,
 } from '../../platform/access/audit-rows.ts'
 
-export type AuditEntry = { readonly at: Date; readonly actor: string; readonly action: string }
+export type AuditedAction = { readonly at: Date; readonly actor: string; readonly action: string }
 
 /** What was asked about one thing, oldest first. */
-export async function listAuditOf(db: BillingDb, target: string, limit: number): Promise<AuditEntry[]> {
+export async function listAuditOf(db: BillingDb, target: string, limit: number): Promise<AuditedAction[]> {
   const newest = await db
     .selectFrom('platform.audit')
     .select(['at', 'actor', 'action'])

@@ -161,7 +161,7 @@ export async function withdrawUnsent(
 
 /**
  * Has an attempt of which nothing has left us charge another payment method, wherever that is stored. Undefined: somebody else
- * took it up meanwhile.
+ * has its lease by now.
  */
 export async function setUnsentMethod(
   tx: BillingTx,

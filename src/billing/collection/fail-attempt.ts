@@ -8,7 +8,7 @@ import { markFailed } from '../payments/payment-rows.ts'
 import type { LockedPayment } from './locked-payment-rows.ts'
 import { paymentEvent } from './payment-event.ts'
 
-export type Failure = Omit<Extract<PaymentOutcome, { kind: 'failed' }>, 'kind'>
+export type AttemptFailure = Omit<Extract<PaymentOutcome, { kind: 'failed' }>, 'kind'>
 
 /** What was kept only as long as nobody could say what became of these payments goes, and what waited for that goes on. */
 export async function endDoubts(tx: BillingTx, locked: readonly LockedPayment[]): Promise<void> {
@@ -32,7 +32,7 @@ export async function failAttempt(
   tx: BillingTx,
   now: Date,
   locked: LockedPayment,
-  { code, raw }: Failure,
+  { code, raw }: AttemptFailure,
 ): Promise<NewEvent[]> {
   await markFailed(tx, now, locked.paymentId, code, raw)
   const failed = paymentEvent('payment.failed', locked, code)

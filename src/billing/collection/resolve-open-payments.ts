@@ -3,7 +3,7 @@ import { chargePayment, resendCharge } from '../payments/charge-payment.ts'
 import {
   endsLongSilence,
   lookupAgainAfterMs,
-  nextCheck,
+  nextLookupBy,
   verdictOfNotFound,
   verdictOfResend,
 } from '../payments/doubt.ts'
@@ -37,7 +37,7 @@ import { settlePayments } from './settle-payments.ts'
 
 const mostInHand = 32
 
-/** Takes up attempts that are nobody's: their answer never came, or their sender died. Says how many it was. */
+/** Resolves attempts that are nobody's: their answer never came, or their sender died. Says how many it was. */
 export async function resolveOpenPayments(app: BillingApp): Promise<number> {
   return keepBusy({
     most: mostInHand,
@@ -116,7 +116,7 @@ async function resolve(app: BillingApp, attempt: Attempt): Promise<void> {
     case 'resend':
       // Who asks a provider may wait for long, and its invoice may be withdrawn meanwhile.
       if (attempt.invoiceOpen && (await isInvoiceOpen(app.db, attempt.invoiceId))) return resend(app, attempt)
-      return wait(app, attempt, { lookupBy: nextCheck(attempt.sentAt, now, provider.guards.keyWindowMs) })
+      return wait(app, attempt, { lookupBy: nextLookupBy(attempt.sentAt, now, provider.guards.keyWindowMs) })
   }
 }
 
@@ -174,7 +174,7 @@ async function sendUnsent(app: BillingApp, leased: Attempt, now: Date): Promise<
 /**
  * A charge that could not be sent waits with the payment method of its time, and the provider that holds that may never be
  * asked again. Once its customer has brought another, it is that one's to pay: under the same key, because it was never
- * used. What a lost database may have sent stays where it may be found. Undefined: somebody else took it up meanwhile.
+ * used. What a lost database may have sent stays where it may be found. Undefined: somebody else has its lease by now.
  */
 async function moveUnsent(app: BillingApp, attempt: Attempt): Promise<Attempt | undefined> {
   if (!attempt.replaced || attempt.maybeSentBefore) return attempt
@@ -210,7 +210,7 @@ async function lookThenHold(
   const doubt = forgottenUntil && { ...attempt, sentAt: forgottenUntil }
   const verdict = doubt && verdictOfNotFound(doubt, now, guards.keyWindowMs)
   if (verdict?.kind === 'resend')
-    await wait(app, attempt, { lookupBy: nextCheck(doubt!.sentAt, now, guards.keyWindowMs) })
+    await wait(app, attempt, { lookupBy: nextLookupBy(doubt!.sentAt, now, guards.keyWindowMs) })
   else if (verdict?.kind === 'wait')
     await wait(app, attempt, {
       lookupBy: verdict.lookupBy,

@@ -17,7 +17,7 @@ import { insertRefund } from '../refunds/refund-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { afterFailure } from '../subscriptions/subscription.ts'
 import { lockSubscriptionsOf, setSubscriptionStatus } from '../subscriptions/subscription-rows.ts'
-import { endDoubts, type Failure, failAttempt } from './fail-attempt.ts'
+import { type AttemptFailure, endDoubts, failAttempt } from './fail-attempt.ts'
 import { isOpen, type LockedPayment, readLockedPayments } from './locked-payment-rows.ts'
 import { paymentEvent } from './payment-event.ts'
 import { type Paid, settlePaid } from './settle-paid.ts'
@@ -67,7 +67,7 @@ async function settleFailed(
   tx: BillingTx,
   now: Date,
   locked: LockedPayment,
-  failure: Failure,
+  failure: AttemptFailure,
   dunningDays: readonly number[],
 ): Promise<void> {
   const { invoiceId, subscriptionId } = locked

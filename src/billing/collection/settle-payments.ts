@@ -3,7 +3,7 @@ import { insertEvents, type NewEvent } from '../events/event-rows.ts'
 import { nextDunning } from '../invoices/dunning.ts'
 import { noteFirstFailure } from '../invoices/dunning-rows.ts'
 import { raiseContradiction } from '../payments/contradiction.ts'
-import { lookupAgainAfterMs, nextCheck } from '../payments/doubt.ts'
+import { lookupAgainAfterMs, nextLookupBy } from '../payments/doubt.ts'
 import { insertNextAction } from '../payments/next-action-rows.ts'
 import type { Attempt, PaymentOutcome } from '../payments/payment.ts'
 import { markAwaiting, markUnknown, markUnsent } from '../payments/payment-rows.ts'
@@ -65,7 +65,7 @@ async function recordDoubt(app: BillingApp, { attempt, outcome, fresh }: Settlin
     const isNew = await markUnknown(tx, attempt.paymentId, {
       nextLookupAfterMs: lookupAgainAfterMs(attempt.lookupCount),
       unanswered: !(outcome.kind === 'unknown' && outcome.answered),
-      lookupBy: nextCheck(
+      lookupBy: nextLookupBy(
         attempt.sentAt ?? now,
         now,
         app.providers.named(attempt.provider).guards.keyWindowMs,

@@ -37,7 +37,10 @@ import { paymentEvent } from './payment-event.ts'
 import { endAwaitedOf, resolveOpenPayment } from './resolve-open-payments.ts'
 import { settlePayments } from './settle-payments.ts'
 
-/** An offered payment method. Only the request that stored it holds its lease, and may ask the provider about it without one. */
+/**
+ * An offered payment method. Only the request that stored it holds its lease, and may ask the provider about it without one.
+ * The kinds are stored with idempotency keys and read by processes of other releases: those of old, `card` and `trial_card`, stay.
+ */
 export type OfferIntent<K extends string> = Intent & { readonly kind: K; readonly leased?: true }
 
 /**
@@ -49,7 +52,7 @@ export async function useMethod(
   { id: methodId, leased }: OfferIntent<string>,
 ): Promise<Finished<Subscription>> {
   await answerWithin(app.terms, ({ stays }) =>
-    leased ? advanceMethod(app, methodId, stays) : takeUpMethod(app, methodId),
+    leased ? advanceMethod(app, methodId, stays) : resumeMethod(app, methodId),
   )
   const method = (await findMethod(app.db, methodId))!
   if (method.state === 'dropped') throw chargeRefusal(method.failure)
@@ -71,7 +74,7 @@ export async function resumePaymentMethods(app: BillingApp): Promise<number> {
  * For a repeat: while another asks the provider about it, a key for one use may be spent at this very moment, and asking too
  * would have it refused. What comes after that may be done by any number at once.
  */
-async function takeUpMethod(app: BillingApp, methodId: string): Promise<void> {
+async function resumeMethod(app: BillingApp, methodId: string): Promise<void> {
   const method = await findMethod(app.db, methodId)
   const isMine =
     !method || isChecked(method) || (await leaseLostMethod(app.db, methodId, sendingLeaseMs(app.terms)))

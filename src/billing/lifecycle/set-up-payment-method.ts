@@ -6,7 +6,7 @@ import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
 import type { MoneyRequest } from '../money-request.ts'
 import type { GivenMethod } from '../payments/payment-method-rows.ts'
-import { mayUse } from '../payments/setup.ts'
+import { mayUseCustomer } from '../payments/setup.ts'
 import { findHolder, getSetup, insertSetup, isCustomerOf, keepCustomerKey } from '../payments/setup-rows.ts'
 import type { ProviderProfile, SetUpOutcome } from '../providers/port.ts'
 import { refuse } from '../refusals.ts'
@@ -85,7 +85,7 @@ export async function requireOwnCustomer(
     const customer = customerOf(method.billingKey)
     if (customer === null) return
     const holder = await findHolder(tx, { accountId, provider, names: [customer] })
-    if (!mayUse(holder, bound)) throw refuse('billing_key_invalid')
+    if (!mayUseCustomer(holder, bound)) throw refuse('billing_key_invalid')
     return
   }
   if (!(await isCustomerOf(tx, { accountId, provider, customerKey: method.customerKey })))

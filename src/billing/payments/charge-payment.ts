@@ -4,7 +4,7 @@ import type { Attempt, MethodInUse, MethodOffer, PaymentOutcome } from './paymen
 import { isUnproven, needsLookupFirst, outcomeOfCharge, outcomeOfLookup } from './payment.ts'
 import { keepBillingKey, openMethod } from './payment-method-rows.ts'
 import { isInvoiceOpen } from './payment-rows.ts'
-import { mayUse } from './setup.ts'
+import { mayUseCustomer } from './setup.ts'
 import { findHolder } from './setup-rows.ts'
 
 /**
@@ -109,6 +109,6 @@ async function readOffered(
   const { card, issuedTo = [] } = described
   const isOwn =
     issuedTo.length === 0 ||
-    mayUse(await findHolder(app.db, { accountId, provider: provider.name, names: issuedTo }), bound)
+    mayUseCustomer(await findHolder(app.db, { accountId, provider: provider.name, names: issuedTo }), bound)
   return isOwn ? { kind: 'ready', billingKey, card } : { kind: 'failed', code: 'billing_key_invalid' }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { lookupAgainAfterMs, nextCheck, verdictOfNotFound } from './doubt.ts'
+import { lookupAgainAfterMs, nextLookupBy, verdictOfNotFound } from './doubt.ts'
 
 const day = 86_400_000
 const at = (text: string) => new Date(`2026-03-${text}:00.000Z`)
@@ -38,7 +38,7 @@ describe('the provider knows nothing of our reference', () => {
 
 test('moved time stops a few times inside the key window and where it closes, and then no more', () => {
   const stops: string[] = []
-  for (let next = nextCheck(sentAt, sentAt, day); next; next = nextCheck(sentAt, next, day)) {
+  for (let next = nextLookupBy(sentAt, sentAt, day); next; next = nextLookupBy(sentAt, next, day)) {
     stops.push(next.toISOString().slice(8, 16))
   }
   expect(stops).toEqual(['01T00:10', '01T01:00', '01T06:00', '02T00:00'])

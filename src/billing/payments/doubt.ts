@@ -75,7 +75,7 @@ function nextOfThree(count: number, anHourAfter: number, now: Date): Date {
  * The instant of service time by which a doubt must be looked at again, however fast time is moved: a few times while
  * the key window is open, and when it closes. Null after that, when only real time brings an answer nearer.
  */
-export function nextCheck(sentAt: Date, now: Date, keyWindowMs: number): Date | null {
+export function nextLookupBy(sentAt: Date, now: Date, keyWindowMs: number): Date | null {
   const windowEnd = sentAt.getTime() + keyWindowMs
   for (const afterMs of [hourMs / 6, hourMs, 6 * hourMs]) {
     const at = sentAt.getTime() + afterMs

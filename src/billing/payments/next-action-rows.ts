@@ -9,14 +9,6 @@ export type KeptAction = {
   readonly expiresAt: Date
 }
 
-/** What is shown of it to whoever may read the invoice. */
-export type ShownAction = {
-  readonly type: 'authenticate'
-  readonly clientSecret: string | null
-  readonly url: string | null
-  readonly expiresAt: Date
-}
-
 /** Keeps what the customer has to do. One that is kept already stays, with the time it was given. False: it was there. */
 export async function insertNextAction(
   tx: BillingTx,
@@ -92,10 +84,10 @@ function toKept(row: ActionRow): KeptAction {
 export function openNextAction(
   { vault, clock }: Pick<BillingApp, 'vault' | 'clock'>,
   action: KeptAction | undefined | null,
-): ShownAction | null {
+): NextAction | null {
   if (!action || action.expiresAt <= clock()) return null
   const opened = JSON.parse(vault.open(action.sealed, placeOf(action.paymentId)))
-  return { ...(opened as Omit<ShownAction, 'expiresAt'>), expiresAt: action.expiresAt }
+  return { ...(opened as Omit<NextAction, 'expiresAt'>), expiresAt: action.expiresAt }
 }
 
 function placeOf(paymentId: string): string {

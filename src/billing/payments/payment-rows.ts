@@ -5,7 +5,7 @@ import type { Currency } from '../money.ts'
 import { isOpenPayment } from '../unsettled-rows.ts'
 import { type Attempt, keptCode, type PaymentStatus, type ProviderTrace } from './payment.ts'
 
-/** How long a sender may be at it before the sweep takes its attempt up: a lookup, a send, and some air. */
+/** How long a sender may be at it before the sweep resumes its attempt: a lookup, a send, and some air. */
 export function sendingLeaseMs(terms: { providerTimeoutMs: number }): number {
   return 2 * terms.providerTimeoutMs + 5_000
 }
@@ -22,9 +22,8 @@ export function isInDoubt(invoiceId: string): RawBuilder<boolean> {
 }
 
 /**
- * Takes up open attempts that nobody is sending: the one named, or those that are due for a look by real time or by
- * service time, of which something was sent or nothing has left us so far, but for some providers. Each is leased to
- * the caller.
+ * Leases open attempts that nobody is sending: the one named, or those that are due for a look by real time or by
+ * service time, of which something was sent or nothing has left us so far, but for some providers.
  */
 export async function leaseAttempts(
   db: BillingDb,
@@ -41,17 +40,17 @@ export async function leaseAttempts(
     'paymentId' in which
       ? sql`picked as (
           select id from billing.payment where id = ${which.paymentId} and ${open} for update skip locked)`
-      : sql`by_look as (
+      : sql`by_real_time as (
           select id from billing.payment
           where ${open} and ${which.sent ? sql`sent_at is not null` : sql`sent_at is null`}
             and next_lookup_at <= statement_timestamp() ${elsewhere}
           order by next_lookup_at limit ${limit} for update skip locked),
-        by_check as (
+        by_service_time as (
           select id from billing.payment
           where ${open} and ${which.sent ? sql`sent_at is not null` : sql`sent_at is null`}
             and lookup_by <= ${which.dueBy} ${elsewhere}
           order by lookup_by limit ${limit} for update skip locked),
-        picked as (select id from by_look union select id from by_check limit ${limit})`
+        picked as (select id from by_real_time union select id from by_service_time limit ${limit})`
   const found = await sql<AttemptRow>`
     with ${picked},
     leased as (
@@ -157,7 +156,7 @@ export async function findOpenPayment(db: BillingDb, methodId: string): Promise<
   return found?.id
 }
 
-/** Says, before anything leaves us, that it may have. False: somebody else took it up or settled it meanwhile. */
+/** Says, before anything leaves us, that it may have. False: somebody else leased or settled it meanwhile. */
 export async function markSent(db: BillingDb, { paymentId, lease }: Leased, now: Date): Promise<boolean> {
   const marked = await db
     .updateTable('billing.payment')
@@ -183,7 +182,7 @@ export async function isInvoiceOpen(db: BillingDb, invoiceId: string): Promise<b
 
 type Leased = Pick<Attempt, 'paymentId' | 'lease'>
 
-/** Whoever took a payment up since has another lease, and may have sent it. */
+/** Whoever resumed a payment since has another lease, and may have sent it. */
 export function isLeased(lease: string): RawBuilder<boolean> {
   return sql<boolean>`sending_until = ${lease}::timestamptz`
 }

@@ -39,7 +39,7 @@ export type Attempt = {
   readonly maybeSentBefore: boolean
   /** Service time of the first send; null while nothing has left us. */
   readonly sentAt: Date | null
-  /** Until when it is its holder's to send, as the database has it to the microsecond: whoever takes it up later has another. */
+  /** Until when it is its holder's to send, as the database has it to the microsecond: whoever resumes it later has another. */
   readonly lease: string
   /** Service time until which its customer may confirm it; null while nobody is awaited. */
   readonly awaitedUntil: Date | null

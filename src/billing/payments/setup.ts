@@ -5,6 +5,6 @@ export type Holder = 'own' | 'other' | 'nobody'
  * Whether a billing key that names a customer may be used. One that nobody here knows may be a card that the
  * business collected before it used this service; a token that is bound to one account would be bringing somebody else's.
  */
-export function mayUse(holder: Holder, bound: boolean): boolean {
+export function mayUseCustomer(holder: Holder, bound: boolean): boolean {
   return holder === 'own' || (holder === 'nobody' && !bound)
 }

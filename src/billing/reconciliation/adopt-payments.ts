@@ -2,7 +2,7 @@ import { newId } from '../../platform/id.ts'
 import type { BillingApp, BillingTerms, BillingTx } from '../app.ts'
 import { isCalendarStopped } from '../charging-stop-rows.ts'
 import { openAttempt } from '../collection/attempt-rows.ts'
-import { endDoubts, type Failure, failAttempt } from '../collection/fail-attempt.ts'
+import { type AttemptFailure, endDoubts, failAttempt } from '../collection/fail-attempt.ts'
 import { readLockedPayments } from '../collection/locked-payment-rows.ts'
 import { settleDecided } from '../collection/settle-decided.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
@@ -307,7 +307,12 @@ async function openAttemptNumber(
 }
 
 /** A failure that another attempt followed: dunning, or the operator whose invoice it is, went on from that one. */
-async function failInPassing(tx: BillingTx, at: Date, paymentId: string, failure: Failure): Promise<void> {
+async function failInPassing(
+  tx: BillingTx,
+  at: Date,
+  paymentId: string,
+  failure: AttemptFailure,
+): Promise<void> {
   const [locked] = await readLockedPayments(tx, [paymentId])
   await endDoubts(tx, [locked!])
   await insertEvents(tx, at, await failAttempt(tx, at, locked!, failure))

@@ -27,7 +27,7 @@ export type AppliedHistory = {
   /** Those that were revoked, or that end because another took their place. */
   readonly tokens: number
   /** Subscriptions whose payment method was changed after the backup: the old one is not charged, and the new one is lost. */
-  readonly cards: readonly string[]
+  readonly lostMethods: readonly string[]
   /** Subscriptions that began after the backup; what was taken for them is found by adopting, and stays unplaced. */
   readonly lost: readonly { subscription: string; account: string }[]
 }
@@ -45,18 +45,18 @@ export async function applyHistory(
   const inOrder = [...lines].sort((a, b) => (a.at === b.at ? compare(a.key, b.key) : compare(a.at, b.at)))
   const forgotten = await listForgotten(app, inOrder)
   const done = { cancellations: 0, resumptions: 0, erasures: 0, trials: 0, tokens: 0 }
-  const cards: string[] = []
+  const lostMethods: string[] = []
   const lost: { subscription: string; account: string }[] = []
   let count = 0
   for (const about of groupBySubject(forgotten)) {
     const outcome = await applyTo(app, about, actor)
     for (const name of Object.keys(done) as (keyof typeof done)[]) if (outcome[name]) done[name]++
-    if (outcome.card) cards.push(about.subscription!)
+    if (outcome.methodLost) lostMethods.push(about.subscription!)
     if (outcome.lost) lost.push({ subscription: about.subscription!, account: about.lines[0]!.account! })
     count += about.lines.length
     onProgress(count)
   }
-  return { ...done, cards, lost }
+  return { ...done, lostMethods, lost }
 }
 
 /** Instants are written in one form and in UTC, so their text sorts as they do. */
@@ -94,7 +94,7 @@ function groupBySubject(lines: readonly HistoryLine[]): About[] {
 }
 
 type Outcome = Partial<
-  Record<'cancellations' | 'resumptions' | 'erasures' | 'trials' | 'tokens' | 'card' | 'lost', boolean>
+  Record<'cancellations' | 'resumptions' | 'erasures' | 'trials' | 'tokens' | 'methodLost' | 'lost', boolean>
 >
 
 async function applyTo(app: BillingApp, { subscription, lines }: About, actor: Actor): Promise<Outcome> {
@@ -147,9 +147,9 @@ async function applyToSubscription(
     insertAudit(tx, { at: now, actor, action, accountId, target: subscriptionId })
   const change = lines.findLast(({ kind }) => kind === 'payment_method.changed')
   // One that the backup had as offered may be in use by now.
-  const card =
+  const methodLost =
     change !== undefined && (change.method === undefined || change.method !== subscription.methodId)
-  if (card) await loseMethod(tx, now, subscriptionId, subscription.methodId)
+  if (methodLost) await loseMethod(tx, now, subscriptionId, subscription.methodId)
   const terms = lines.findLast((line) => line.terms)?.terms
   // A trial that has not been billed yet; whoever pays, pays by the terms they agreed on.
   if (terms && subscription.lastK < 0) await setTerms(tx, subscriptionId, terms)
@@ -158,13 +158,13 @@ async function applyToSubscription(
   const last = lines.findLast(
     ({ kind }) => kind.startsWith('subscription.') && kind !== 'subscription.created',
   )
-  if (!last || status === 'canceled') return { card }
+  if (!last || status === 'canceled') return { methodLost }
   if (last.kind === 'subscription.resumed') {
-    if (status !== 'canceling') return { card }
+    if (status !== 'canceling') return { methodLost }
     await takeBackCancellation(tx, subscription)
     await audit('restore.resume')
     await insertEvents(tx, now, [{ type: 'subscription.resumed', accountId, subscriptionId }])
-    return { card, resumptions: true }
+    return { methodLost, resumptions: true }
   }
   // It ends by the sweep once charging resumes, after what was paid in the meantime has been adopted.
   const endsAt = last.ends_at ?? last.at
@@ -176,7 +176,7 @@ async function applyToSubscription(
     await insertEvents(tx, now, [
       { type: 'subscription.canceling', accountId, subscriptionId, data: { cancel_at: endsAt } },
     ])
-  return { card, cancellations: true }
+  return { methodLost, cancellations: true }
 }
 
 /** What the backup has still pending with another plan is not what the customer chose in the end. */

@@ -1,10 +1,11 @@
+import { storedReason } from '../../platform/log/describe-error.ts'
 import type { BillingApp } from '../app.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { clearContradictions } from '../payments/contradiction.ts'
 import type { Provider, ProviderPayment } from '../providers/port.ts'
 import { listPendingRefunds } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
-import { concernsAll, reasonOf } from '../sweeps/sweep-failures.ts'
+import { concernsAll } from '../sweeps/sweep-failures.ts'
 import {
   type Difference,
   differenceOf,
@@ -73,7 +74,7 @@ export function openBookComparison(
     // Which of several is ours may have been settled only now.
     const now = ours.providerId ? ours : ((await readOurs(payment.reference)) ?? ours)
     if (!isAnother(now, payment)) return
-    found.duplicates.add(idOf(name, payment.providerId))
+    found.duplicates.add(keyAtProvider(name, payment.providerId))
     await noteDuplicate(app, name, now, payment)
     differences.push({ ...duplicateOf(now, payment.providerId, payment), provider: name })
   }
@@ -116,7 +117,7 @@ function nameOf({ reference, providerId }: ProviderPayment): string {
   return `${reference} ${providerId}`
 }
 
-export function idOf(provider: string, providerId: string): string {
+export function keyAtProvider(provider: string, providerId: string): string {
   return `${provider} ${providerId}`
 }
 
@@ -143,7 +144,7 @@ export async function isolate(
       ...tellDifference('failed', ours, theirs),
       provider,
       reference,
-      reason: reasonOf(error),
+      reason: storedReason(error),
     })
   }
 }

@@ -2,12 +2,12 @@ import Type from 'typebox'
 import { troubleOf } from '../../platform/database/database-errors.ts'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import type { Http } from '../../platform/http/http.ts'
+import { storedReason } from '../../platform/log/describe-error.ts'
 import { refuseRequest } from '../../platform/refusal.ts'
 import { renderInstant } from '../../platform/time.ts'
 import type { BillingApp } from '../app.ts'
 import { InstantField, readInstant } from '../instant-field.ts'
 import { refuse } from '../refusals.ts'
-import { reasonOf } from '../sweeps/sweep-failures.ts'
 import { BookUnreadable } from './read-book.ts'
 import { reconcilePayments } from './reconcile-payments.ts'
 import {
@@ -129,5 +129,5 @@ function whyFailed(error: unknown): string {
   const trouble = troubleOf(error)
   if (trouble !== undefined)
     return `The database could not do its work (${trouble}). Compare again once it can.`
-  return `A fault of ours (${reasonOf(error)}); the log tells where, as reconcile.failed.`
+  return `A fault of ours (${storedReason(error)}); the log tells where, as reconcile.failed.`
 }

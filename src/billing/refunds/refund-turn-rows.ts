@@ -186,14 +186,14 @@ export async function takeDueRefunds(db: BillingDb, now: Date, limit: number): P
   const open = sql`status = 'pending' and (sending_until is null or sending_until <= statement_timestamp())`
   // Real time and service time are asked apart, each by its own index, so that a claim costs the same however many wait.
   const found = await sql<{ id: string }>`
-    with by_look as (
+    with by_real_time as (
       select id from billing.refund where ${open} and next_lookup_at <= statement_timestamp()
       order by next_lookup_at limit ${limit} for update skip locked),
-    by_check as (
+    by_service_time as (
       select id from billing.refund where ${open} and lookup_by <= ${now}
       order by lookup_by limit ${limit} for update skip locked)
     update billing.refund set next_lookup_at = ${realTimeIn(1000)}, lookup_by = null
-    where id in (select id from by_look union select id from by_check limit ${limit})
+    where id in (select id from by_real_time union select id from by_service_time limit ${limit})
     returning id`.execute(db)
   return found.rows.map(({ id }) => id).sort()
 }

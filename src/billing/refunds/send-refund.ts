@@ -9,7 +9,7 @@ import {
   comesLate,
   endsLongSilence,
   lookupAgainAfterMs,
-  nextCheck,
+  nextLookupBy,
   type ResendDeclines,
   verdictOfNotFound,
   verdictOfResend,
@@ -255,7 +255,7 @@ async function record(
       await parkRefund(app.db, refundId, doubtful, {
         nextLookupAfterMs,
         unanswered: false,
-        lookupBy: nextCheck(sentAt, now, app.providers.named(refund.provider).guards.keyWindowMs),
+        lookupBy: nextLookupBy(sentAt, now, app.providers.named(refund.provider).guards.keyWindowMs),
       })
       return 'pending'
     case 'declined_again':
@@ -271,7 +271,7 @@ async function record(
       await parkRefund(app.db, refundId, outcome.kind === 'pending' ? 'accepted' : doubtful, {
         nextLookupAfterMs,
         unanswered: outcome.kind === 'unknown' && !outcome.answered,
-        lookupBy: nextCheck(sentAt, now, app.providers.named(refund.provider).guards.keyWindowMs),
+        lookupBy: nextLookupBy(sentAt, now, app.providers.named(refund.provider).guards.keyWindowMs),
       })
       return 'pending'
     case 'none_yet':

@@ -1,5 +1,6 @@
 import { clearAlarm, raiseAlarm } from '../../platform/alarm.ts'
 import { troubleOf } from '../../platform/database/database-errors.ts'
+import { storedReason } from '../../platform/log/describe-error.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import {
   countFailure,
@@ -124,20 +125,13 @@ export async function noteFailure(
 ): Promise<void> {
   if (concernsAll(error)) throw error
   const now = app.clock()
-  const reason = reasonOf(error)
+  const reason = storedReason(error)
   await app.db.transaction().execute(async (tx) => {
     const nextTryAt = await countFailure(tx, { sweep, subject, reason }, now)
     await putOff(tx, sweep, subject, nextTryAt)
     const note = `The sweep "${sweep}" fails on it (${reason}). Put the row right; it is tried again by itself, ever more rarely.`
     await raiseAlarm(tx, { kind: 'sweep_failed', subject, note }, now)
   })
-}
-
-/** Type and code; a message may quote what nobody should read. */
-export function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return typeof error
-  const code = (error as { code?: unknown }).code
-  return typeof code === 'string' ? `${error.constructor.name} ${code}` : error.constructor.name
 }
 
 /** Together: nobody would look for the alarm of a failure that is forgotten. */

@@ -134,7 +134,7 @@ export type WaitingWebhook = {
 }
 
 /**
- * Takes events that need a look, oldest first, and leases them to the caller: after a crash they are taken up again. One that names the provider's own id finds
+ * Takes events that need a look, oldest first, and leases them to the caller: after a crash they are leased again. One that names the provider's own id finds
  * its payment here, as soon as we have learned that id ourselves.
  */
 export async function takeWaiting(db: BillingDb, limit: number, leaseMs: number): Promise<WaitingWebhook[]> {

@@ -1,6 +1,6 @@
 import { cleanKeyword } from '../../batch/keywords/keyword.ts'
 import { parseDay } from '../../platform/time.ts'
-import { type Book, FileTrouble, type Row, type Table } from './table.ts'
+import { FileTrouble, type Row, type Table, type Workbook } from './table.ts'
 
 /** What the operator says about a file that it does not say itself. */
 export type Said = {
@@ -43,7 +43,7 @@ export type FileFormat = {
   readonly title: string
   readonly tells: 'ranks' | 'volumes'
   /** Undefined: this is no such file. Throws a `FileTrouble` where it is one, and something is missing. */
-  open(book: Book, said: Said): Reading | undefined
+  open(book: Workbook, said: Said): Reading | undefined
 }
 
 /** The columns of a format: those that are read, by all their names, and those that are there and tell nothing here. */
@@ -64,7 +64,7 @@ export type Header<Name extends string> = {
 
 /** The first table that has such a header. */
 export function findTable<Name extends string>(
-  { tables }: Book,
+  { tables }: Workbook,
   columns: Columns<Name>,
 ): { table: Table; header: Header<Name> } | undefined {
   for (const table of tables) {
@@ -219,7 +219,7 @@ function dayAt(year: string, month: number | undefined, day: string): string | u
 }
 
 /** The day of a file whose rows have none: what the operator says, else what its name says. */
-export function dayOfFile(book: Book, said: Said): string {
+export function dayOfFile(book: Workbook, said: Said): string {
   const day = said.day ?? dayInName(book.fileName)
   if (day === undefined)
     throw new FileTrouble(

@@ -9,7 +9,7 @@ import {
   type Said,
   troubleOf,
 } from './format.ts'
-import { type Book, FileTrouble, type Table } from './table.ts'
+import { FileTrouble, type Table, type Workbook } from './table.ts'
 
 type Name = 'keyword' | 'pc' | 'mobile'
 
@@ -88,7 +88,7 @@ function joined(groups: readonly string[], surfaces: readonly string[]): string[
 }
 
 /** The 30 days end the day before the download. */
-function windowEnd({ fileName }: Book, said: Said): string {
+function windowEnd({ fileName }: Workbook, said: Said): string {
   if (said.day !== undefined) return said.day
   const downloaded = dayInName(fileName)
   if (downloaded === undefined)

@@ -4,12 +4,12 @@ import { ahrefs } from './ahrefs.ts'
 import type { FileFormat, Reading, Said } from './format.ts'
 import { keywordPlanner } from './keyword-planner.ts'
 import { naver } from './naver.ts'
-import { openBook } from './open-book.ts'
+import { openWorkbook } from './open-workbook.ts'
 import { searchConsole } from './search-console.ts'
 import { semrush } from './semrush.ts'
 import { serpbear } from './serpbear.ts'
 import { serposcope } from './serposcope.ts'
-import { type Book, FileTrouble, type Row } from './table.ts'
+import { FileTrouble, type Row, type Workbook } from './table.ts'
 
 /** Those that ask for the most come first: a header that fits one of them is not looked at by the next. */
 export const formats: readonly FileFormat[] = [
@@ -38,7 +38,7 @@ export async function openForeignFile(
   named: string | undefined,
   said: Said,
 ): Promise<ForeignFile | undefined> {
-  const book = await openBook(path)
+  const book = await openWorkbook(path)
   const choice = formats.filter(({ name }) => named === undefined || name === named)
   for (const format of choice) {
     const reading = openIn(format, book, what, said)
@@ -49,7 +49,12 @@ export async function openForeignFile(
   throw new FileTrouble(`This is no file ${wanted}: ${headerTold(book)}.`)
 }
 
-function openIn(format: FileFormat, book: Book, what: FileFormat['tells'], said: Said): Reading | undefined {
+function openIn(
+  format: FileFormat,
+  book: Workbook,
+  what: FileFormat['tells'],
+  said: Said,
+): Reading | undefined {
   // A file that tells the other thing is known by its header all the same, and then that is what has to be said.
   if (format.tells === what) return format.open(book, said)
   const isOne = format.open(book, { day: '2026-01-01', device: 'any', location: 'any', ...said })
@@ -60,7 +65,7 @@ function openIn(format: FileFormat, book: Book, what: FileFormat['tells'], said:
   return undefined
 }
 
-function headerTold({ tables }: Book): string {
+function headerTold({ tables }: Workbook): string {
   const widest = tables
     .flatMap(({ head }) => head.map(({ cells }) => cells ?? []))
     .reduce((best, cells) => (cells.length > best.length ? cells : best), [] as readonly string[])

@@ -7,7 +7,7 @@ import {
   type Said,
   troubleOf,
 } from './format.ts'
-import { type Book, FileTrouble } from './table.ts'
+import { FileTrouble, type Workbook } from './table.ts'
 
 const columns: Columns<'keyword' | 'position'> = {
   read: {
@@ -70,7 +70,7 @@ export const searchConsole: FileFormat = {
   },
 }
 
-function refuseComparison({ tables }: Book): void {
+function refuseComparison({ tables }: Workbook): void {
   const titles = tables.flatMap(({ head }) => head.flatMap(({ cells }) => cells ?? []))
   if (titles.some((title) => compared.test(title.trim().toLowerCase())))
     throw new FileTrouble('This export compares two periods. Export one period, without comparison.')
@@ -83,8 +83,8 @@ function meanOf(text: string): number | undefined {
 }
 
 /** The rows are of a whole period. Where its end is written down, they are stored under it, else under the day of the export. */
-function dayOf(book: Book, said: Said): { day: string; note: string } {
-  const range = said.day === undefined ? rangeIn(book) : undefined
+function dayOf(book: Workbook, said: Said): { day: string; note: string } {
+  const range = said.day === undefined ? exportedDays(book) : undefined
   if (range?.from === range?.to && range)
     return { day: range.to, note: `Positions are those of ${range.to}.` }
   if (range)
@@ -97,7 +97,7 @@ function dayOf(book: Book, said: Said): { day: string; note: string } {
 }
 
 /** `Filters.csv` says what was exported: `Date,2026-08-01-2026-10-31`, or only `Date,Last 3 months`. */
-function rangeIn({ tables }: Book): { from: string; to: string } | undefined {
+function exportedDays({ tables }: Workbook): { from: string; to: string } | undefined {
   const filters = tables.filter(({ name }) => /^(filters|필터)\.csv$/i.test(name.normalize('NFC')))
   for (const { cells } of filters.flatMap(({ head }) => head)) {
     if (!/^(date|날짜)$/i.test(cells?.[0]?.trim() ?? '')) continue

@@ -12,7 +12,7 @@ import {
   type Said,
   troubleOf,
 } from './format.ts'
-import { type Book, FileTrouble, type Row, type Table } from './table.ts'
+import { FileTrouble, type Row, type Table, type Workbook } from './table.ts'
 
 const usualDepth = 100
 const notRanked = ['-']
@@ -141,7 +141,7 @@ const positionColumns: Columns<PositionName> = {
   ],
 }
 
-function positionsOf(book: Book, table: Table, header: Header<PositionName>, said: Said): Reading {
+function positionsOf(book: Workbook, table: Table, header: Header<PositionName>, said: Said): Reading {
   const device = requireSaid(said, 'device', 'desktop or mobile')
   const location = said.location ?? databaseIn(book.fileName) ?? requireSaid(said, 'location', 'KR')
   const dayOfRow = (row: Row) => /^20\d\d-\d\d-\d\d/.exec(header.cell(row, 'timestamp'))?.[0]

@@ -23,7 +23,7 @@ export type Table = {
 }
 
 /** A file as somebody downloaded it. Its name may tell a day that its rows do not. */
-export type Book = {
+export type Workbook = {
   readonly fileName: string
   readonly tables: readonly Table[]
   /** It is text in UTF-8, packed in nothing. */

@@ -163,6 +163,11 @@ export function explainConnecting(
   return error instanceof Error ? error : new Error(String(error))
 }
 
+/** Whether a lock was not to be had in time. */
+export function isLockTimeout(error: unknown): boolean {
+  return (error as { code?: string }).code === '55P03'
+}
+
 /** Whether a row was there already. From a node of Citus a copy, or an insert of what was selected, brings the words, but not the code. */
 export function isDuplicate(error: unknown): boolean {
   const { code, message } = error as { code?: string; message: string }

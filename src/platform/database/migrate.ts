@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
 import { packageFile } from '../package-files.ts'
 import { findQueueSchema } from '../queue/queue-schema.ts'
-import { explainConnecting } from './database-errors.ts'
+import { explainConnecting, isLockTimeout } from './database-errors.ts'
 
 const folder = packageFile('migrations/')
 
@@ -179,10 +179,6 @@ async function apply(
 /** Whoever changes tables takes it first, and holds it until the transaction ends. */
 export async function lockMigrations(client: pg.Client): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1)', [migrationLock])
-}
-
-function isLockTimeout(error: unknown): boolean {
-  return (error as { code?: string }).code === '55P03'
 }
 
 async function readMigrations(): Promise<Migration[]> {

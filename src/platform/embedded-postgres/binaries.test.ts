@@ -2,11 +2,11 @@ import { chmod, cp, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promi
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { type Account, runAs } from './account.ts'
+import { runAs, type SystemAccount } from './account.ts'
 import { findPlatformPackage, type PlatformPackage, prepareBinaries } from './binaries.ts'
 
 const root = process.getuid?.() === 0
-const account: Account = root
+const account: SystemAccount = root
   ? { uid: 65534, gid: 65534 }
   : { uid: process.getuid!(), gid: process.getgid!() }
 

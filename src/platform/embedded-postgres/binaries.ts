@@ -15,7 +15,7 @@ import {
 } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
-import { type Account, runAs } from './account.ts'
+import { runAs, type SystemAccount } from './account.ts'
 import { giveToFolderOwner } from './private-file.ts'
 
 export type Binaries = { readonly initdb: string; readonly postgres: string }
@@ -29,7 +29,7 @@ type SymbolicLink = { readonly source: string; readonly target: string }
  * which makes the links between its libraries.
  */
 export async function prepareBinaries(
-  account: Account,
+  account: SystemAccount,
   folder: string,
   installed: PlatformPackage,
 ): Promise<Binaries> {
@@ -72,7 +72,7 @@ function binariesIn(native: string): Binaries {
   return { initdb: join(native, 'bin', 'initdb'), postgres: join(native, 'bin', 'postgres') }
 }
 
-async function runs(account: Account, binaries: Binaries) {
+async function runs(account: SystemAccount, binaries: Binaries) {
   const postgres = await runAs(account, binaries.postgres, ['--version'])
   return postgres.ok ? runAs(account, binaries.initdb, ['--version']) : postgres
 }

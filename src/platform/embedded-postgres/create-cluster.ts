@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chown, open, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { type Account, isRoot, makeFolderFor, runAs } from './account.ts'
+import { isRoot, makeFolderFor, runAs, type SystemAccount } from './account.ts'
 import type { Cluster } from './cluster.ts'
 import { copyTo, findMaker, hasAccount } from './own-account.ts'
 
@@ -32,11 +32,11 @@ export async function createCluster(cluster: Cluster, durable: boolean): Promise
 }
 
 /** The account itself if it has a name, which `initdb` insists on. */
-async function chooseMaker(account: Account): Promise<Account> {
+async function chooseMaker(account: SystemAccount): Promise<SystemAccount> {
   return isRoot() && !(await hasAccount(account.uid)) ? findMaker(account) : account
 }
 
-async function handOver(account: Account, draft: string, durable: boolean): Promise<string> {
+async function handOver(account: SystemAccount, draft: string, durable: boolean): Promise<string> {
   const copy = `${draft}-copy`
   // From here on the maker cannot even enter.
   await chown(dirname(draft), 0, 0)

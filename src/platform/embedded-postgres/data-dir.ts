@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { access, chmod, chown, constants, mkdir, realpath, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
-import { type Account, canEnter, isRoot } from './account.ts'
+import { canEnter, isRoot, type SystemAccount } from './account.ts'
 
 /** The data dir's real path. It is made if missing, for its owner only: it holds secrets. */
 export async function makeDataDir(path: string): Promise<string> {
@@ -36,7 +36,7 @@ export function explainDenied(error: unknown, path: string): unknown {
  */
 export async function chooseFolder(
   dataDir: string,
-  account: Account,
+  account: SystemAccount,
   warn: (sentence: string) => void,
   roots: readonly string[] = ['/var/lib/rankledger', join(tmpdir(), 'rankledger')],
 ): Promise<string> {
@@ -59,7 +59,7 @@ export async function chooseFolder(
 }
 
 /** Passing through is granted to the account's group alone; what lies in the data dir stays closed to it. */
-async function letIn(account: Account, dataDir: string): Promise<boolean> {
+async function letIn(account: SystemAccount, dataDir: string): Promise<boolean> {
   if (await canEnter(account, dataDir)) return true
   if (!(await canEnter(account, dirname(dataDir)))) return false
   const { uid, mode } = await stat(dataDir)
@@ -71,7 +71,7 @@ async function letIn(account: Account, dataDir: string): Promise<boolean> {
 }
 
 /** The name is never used twice: a data dir deleted and made again begins with an empty database. */
-async function makeFolderIn(root: string, account: Account, name: string): Promise<string | null> {
+async function makeFolderIn(root: string, account: SystemAccount, name: string): Promise<string | null> {
   await mkdir(root, { recursive: true })
   const { uid } = await stat(root)
   // In a folder that all may write, someone else could have made the root first and swap what is in it.

@@ -2,13 +2,13 @@ import { execFile } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { chown, copyFile, lchown, lstat, mkdir, open, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Account } from './account.ts'
+import type { SystemAccount } from './account.ts'
 
 /**
  * A number that no account has, so that no process but the database's own ever runs under it. Each cluster gets one of
  * its own, below the end of the ranges that containers map and above those that systems hand out.
  */
-export async function inventAccount(): Promise<Account> {
+export async function inventAccount(): Promise<SystemAccount> {
   for (let tries = 0; tries < 100; tries++) {
     const id = randomInt(lowest, highest + 1)
     if (!(await hasAccount(id)) && !(await hasGroup(id)) && !(await isRunning(id)))
@@ -40,7 +40,7 @@ async function hasGroup(gid: number): Promise<boolean> {
  * `initdb` asks the system for the name of the account it runs under, so it runs under one that has a name and, at this
  * moment, no process that could meddle; what it made is then copied into the database's own hands.
  */
-export async function findMaker(own: Account): Promise<Account> {
+export async function findMaker(own: SystemAccount): Promise<SystemAccount> {
   const accounts = await listed('/etc/passwd')
   const quiet = [...accounts].filter(({ id, line }) => id > 0 && id < 1_000 && /(nologin|false)$/.test(line))
   for (const { id } of quiet) if (!(await isRunning(id))) return { uid: id, gid: own.gid }
@@ -52,13 +52,18 @@ export async function findMaker(own: Account): Promise<Account> {
  * Copies a folder into another's hands. New files, not new owners: whoever has one of the old ones open can write to it
  * for as long as he likes, and nobody reads it any more.
  */
-export async function copyTo(account: Account, from: string, to: string, durable: boolean): Promise<void> {
+export async function copyTo(
+  account: SystemAccount,
+  from: string,
+  to: string,
+  durable: boolean,
+): Promise<void> {
   const copied = await copyFolder(account, from, to)
   if (!durable) return
   while (copied.length > 0) await Promise.all(copied.splice(-64).map(sync))
 }
 
-async function copyFolder(account: Account, from: string, to: string): Promise<string[]> {
+async function copyFolder(account: SystemAccount, from: string, to: string): Promise<string[]> {
   const { mode } = await lstat(from)
   await mkdir(to, { mode: mode & 0o7777 })
   await chown(to, account.uid, account.gid)
@@ -81,7 +86,7 @@ async function sync(path: string): Promise<void> {
 }
 
 /** Gives a folder and all in it to another account. The folder itself comes last: until then the work is not done. */
-export async function giveTo(account: Account, folder: string): Promise<void> {
+export async function giveTo(account: SystemAccount, folder: string): Promise<void> {
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name)
     if (entry.isDirectory()) await giveTo(account, path)

@@ -32,8 +32,8 @@ export type OnceContext<T> = {
   fingerprintKey: Buffer
 }
 
-/** How a route tells what a request came to. `pending` without a status of its own is told as done. */
-export type Told<R> = {
+/** How a route answers with what a request came to. `pending` without a status of its own is answered as done. */
+export type AnswerForm<R> = {
   readonly done: number
   readonly pending?: number
   readonly view: (result: R) => unknown
@@ -45,7 +45,7 @@ export async function answerOnce<T extends IdempotencyTables, I extends Intent, 
   request: FastifyRequest,
   reply: FastifyReply,
   asked: OnceRequest<T, I, R>,
-  told: Told<R>,
+  form: AnswerForm<R>,
 ): Promise<never> {
   const key = readKey(request.headers['idempotency-key'])
   // From here on the intent may be there, whatever becomes of the connection that commits it.
@@ -60,8 +60,8 @@ export async function answerOnce<T extends IdempotencyTables, I extends Intent, 
     committed = true
     const { state, result } = await asked.finish(intent)
     return {
-      status: state === 'done' ? told.done : (told.pending ?? told.done),
-      data: await told.view(result),
+      status: state === 'done' ? form.done : (form.pending ?? form.done),
+      data: await form.view(result),
     }
   }
   const use: OnceKey | undefined =

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FastifySchema } from 'fastify'
-import { refuseRequest, type ToldRefusal } from '../refusal.ts'
+import { type DocumentedRefusal, refuseRequest } from '../refusal.ts'
 import { ErrorBody } from './answers.ts'
 
 /** One operation's request and answer, as a running service gave it. */
@@ -65,7 +65,7 @@ const once = [
 const refusedByKind = { open, signed, read, write, once }
 
 /** What may go wrong with us. */
-const failed: readonly ToldRefusal[] = [
+const failed: readonly DocumentedRefusal[] = [
   {
     code: 'internal_error',
     status: 500,
@@ -75,7 +75,7 @@ const failed: readonly ToldRefusal[] = [
 ]
 
 type Kind = keyof typeof refusedByKind
-type RouteErrors = { readonly own: readonly ToldRefusal[]; readonly kind: Kind }
+type RouteErrors = { readonly own: readonly DocumentedRefusal[]; readonly kind: Kind }
 
 function kindOf({ method, config = {} }: Route): Kind {
   if (config.access === 'open' || config.access === 'signed') return config.access
@@ -244,7 +244,7 @@ const done: Readonly<Record<string, string>> = {
 function tellErrors(operation: Json, { own, kind }: RouteErrors, responses: Map<string, Json>): void {
   const told = operation['responses'] as Record<string, Json>
   const common = [...refusedByKind[kind], ...(kind === 'open' ? [] : failed)]
-  const tell = (status: string, shared: string, errors: readonly ToldRefusal[]) => {
+  const tell = (status: string, shared: string, errors: readonly DocumentedRefusal[]) => {
     const response = errorResponse(errors)
     const isOther = (name: string) =>
       responses.has(name) && JSON.stringify(responses.get(name)) !== JSON.stringify(response)
@@ -275,7 +275,7 @@ function nameOf(status: number, codes: readonly string[]): string {
   return `${status}.${createHash('sha256').update(codes.join()).digest('hex').slice(0, 6)}`
 }
 
-function errorResponse(errors: readonly ToldRefusal[]): Json {
+function errorResponse(errors: readonly DocumentedRefusal[]): Json {
   const codes = errors.map(({ code }) => code)
   const code = shortened({ enum: codes })
   const these = { properties: { error: { properties: { code } } } }

@@ -15,7 +15,7 @@ import { type DatabaseTrouble, troubleOf } from '../database/database-errors.ts'
 import { mayHaveWritten } from '../database/db.ts'
 import { newId } from '../id.ts'
 import { othersFirst } from '../pieces.ts'
-import { Refusal, refuseRequest, type ToldRefusal } from '../refusal.ts'
+import { type DocumentedRefusal, Refusal, refuseRequest } from '../refusal.ts'
 import { countUnparsable, type Identifies, openAccessHooks } from './admission.ts'
 import {
   type ErrorAnswer,
@@ -60,7 +60,7 @@ declare module 'fastify' {
   }
   interface FastifySchema {
     /** The refusals of its own; what HTTP and access refuse is told of every route alike. */
-    errors?: readonly ToldRefusal[]
+    errors?: readonly DocumentedRefusal[]
   }
   interface FastifyRequest {
     /** Set on every route that asks for a scope. */

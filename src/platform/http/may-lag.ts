@@ -21,11 +21,11 @@ declare module 'fastify' {
 export type ReplicaReads = {
   readonly replica: Pick<Replica, 'state' | 'hasReplayed' | 'noteAway'>
   readonly writePosition: () => Promise<WritePosition>
-  readonly onRead: (from: Source) => void
+  readonly onRead: (from: ReadSource) => void
 }
 
 /** Which database answered a request that may lag, and why the primary did. */
-export type Source =
+export type ReadSource =
   | 'replica'
   | 'position'
   | 'own_write'
@@ -67,7 +67,7 @@ export function readFromReplica(http: Http, { replica, writePosition, onRead }: 
     if (position !== undefined) reply.header(positionHeader, position)
   })
 
-  async function choose(request: FastifyRequest): Promise<Source> {
+  async function choose(request: FastifyRequest): Promise<ReadSource> {
     const state = replica.state()
     if (state !== 'ready') return state
     const known = request.headers[positionHeader]
@@ -82,7 +82,7 @@ export function readFromReplica(http: Http, { replica, writePosition, onRead }: 
     if (!route.config?.mayLag) return
     const handle = route.handler
     route.handler = async function (request, reply) {
-      const source = await choose(request).catch((): Source => 'failed')
+      const source = await choose(request).catch((): ReadSource => 'failed')
       if (source !== 'replica') {
         onRead(source)
         return handle.call(this, request, reply)

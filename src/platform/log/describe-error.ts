@@ -21,6 +21,13 @@ export function describeError(error: unknown, depth = 0): PlainRecord {
   return described
 }
 
+/** Why something failed, as a table keeps it: type and code, and never the words, which may quote what nobody should read. */
+export function storedReason(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error
+  const code = (error as { code?: unknown }).code
+  return typeof code === 'string' ? `${error.constructor.name} ${code}` : error.constructor.name
+}
+
 const maxDepth = 4
 const maxParts = 5
 const maxFrames = 10

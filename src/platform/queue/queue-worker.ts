@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Runner, run, type TaskList } from 'graphile-worker'
 import type pg from 'pg'
 import { openPool } from '../database/db.ts'
+import { storedReason } from '../log/describe-error.ts'
 import { type Fence, PoisonedJob, quiet } from './queue.ts'
 import { giveUpJob } from './queue-schema.ts'
 import { openLease, type WorkerLease } from './worker-lease.ts'
@@ -131,7 +132,7 @@ function tasksOf(options: WorkerOptions, lease: WorkerLease): TaskList {
         const startedAt = performance.now()
         try {
           await work(payload, lease.fence)
-          // A worker that slept through its lease must not delete a job that someone else has taken up since.
+          // A worker that slept through its lease must not delete a job that someone else has begun since.
           await lease.confirm()
           events.onDone(name, performance.now() - startedAt)
         } catch (error) {
@@ -146,11 +147,4 @@ function tasksOf(options: WorkerOptions, lease: WorkerLease): TaskList {
       },
     ]),
   )
-}
-
-/** The queue keeps a failure's message in its table, so it gets the type and code and never the words. */
-function storedReason(error: unknown): string {
-  if (!(error instanceof Error)) return typeof error
-  const code = (error as { code?: unknown }).code
-  return typeof code === 'string' ? `${error.constructor.name} ${code}` : error.constructor.name
 }

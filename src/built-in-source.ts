@@ -19,7 +19,7 @@ const settings: SourceSettings = {
  * The source that sandbox mode brings along: a made-up web that drifts with the service's clock, behind a search service
  * which listens on loopback from the first check on. Everybody sees the same web, so it does not matter which process asks.
  */
-export function sandboxSource(clock: Clock): Source {
+export function builtInSource(clock: Clock): Source {
   let opened: ReturnType<typeof open> | undefined
   const open = async () => {
     const service = await openSourceSandbox({

@@ -1,13 +1,13 @@
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { type Book, FileTrouble, type Table } from './table.ts'
+import { FileTrouble, type Table, type Workbook } from './table.ts'
 import { openTextTable } from './text.ts'
 import { openSheet } from './xlsx.ts'
 import { openZip, type ZipEntry } from './zip.ts'
 
 /** Opens a file as tables, whatever it is packed in; what it is, its first bytes tell and not its name. */
-export async function openBook(path: string): Promise<Book> {
+export async function openWorkbook(path: string): Promise<Workbook> {
   const { start, size } = await peek(path)
   const tables = await tablesOf(path, start, size)
   const isPlain = !isZip(start) && tables.every(({ encoding }) => encoding === 'utf-8')
