@@ -6,13 +6,17 @@ import { paidUpdate } from '../invoices/invoice-rows.ts'
 import { postingCtes, type Transfer } from '../ledger/ledger-rows.ts'
 import { chargeRefusedAlarm } from '../payments/charge-refused-alarm.ts'
 import { type KeptMethod, keptUpdate } from '../payments/payment-method-rows.ts'
-import { succeededUpdate, type Taken } from '../payments/payment-rows.ts'
+import { succeededUpdate } from '../payments/payment-rows.ts'
+import type { Card } from '../providers/port.ts'
 import type { SubscriptionStatus } from '../subscriptions/subscription.ts'
+import type { LockedPayment } from './locked-payment-rows.ts'
+
+/** A payment that pays its open invoice. */
+export type Paid = { readonly locked: LockedPayment; readonly providerId: string; readonly card: Card | null }
 
 /** All that is written when payments pay their invoices. */
 export type PaidRows = {
-  readonly taken: readonly Taken[]
-  readonly invoiceIds: readonly string[]
+  readonly paid: readonly Paid[]
   readonly kept: readonly KeptMethod[]
   readonly transfers: readonly Transfer[]
   readonly events: readonly NewEvent[]
@@ -26,15 +30,20 @@ export type PaidRows = {
 }
 
 /** One statement, because a wave of renewals settles thousands of these. */
-export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promise<void> {
-  const { taken, invoiceIds, kept, transfers, events, moved } = paid
+export async function writePaid(
+  tx: BillingTx,
+  now: Date,
+  { paid, kept, transfers, events, moved }: PaidRows,
+): Promise<void> {
+  const taken = paid.map(({ locked: { paymentId }, providerId }) => ({ paymentId, providerId }))
+  const invoiceIds = paid.map(({ locked }) => locked.invoiceId)
   await sql`
     with taken as (${succeededUpdate(now, taken)}),
     invoiced as (${paidUpdate(now, invoiceIds)}),
     kept as (${keptUpdate(kept)}),
     ${postingCtes(now, transfers)},
     noted as (${eventStatement(now, events)}),
-    unrefused as (${clearingChargeRefused(taken)})
+    unrefused as (${clearingChargeRefused(taken.map(({ paymentId }) => paymentId))})
     update billing.subscription s
     set status = g.status, payment_method_id = coalesce(g.method_id, s.payment_method_id)
     from unnest(
@@ -46,11 +55,11 @@ export async function writePaid(tx: BillingTx, now: Date, paid: PaidRows): Promi
 }
 
 /** A provider that takes a charge begun after it last refused one as a request, or in its currency, has stopped refusing them. */
-function clearingChargeRefused(taken: readonly Taken[]): RawBuilder<unknown> {
+function clearingChargeRefused(paymentIds: readonly string[]): RawBuilder<unknown> {
   return sql`
     delete from platform.alarm a
     where a.kind = ${chargeRefusedAlarm} and exists (
       select from billing.payment p
-      where p.id = any (${anyLength(taken.map(({ paymentId }) => paymentId))}::text[])
+      where p.id = any (${anyLength(paymentIds)}::text[])
         and a.subject in (p.provider, p.provider || ' ' || p.currency) and p.created_at >= a.last_at)`
 }

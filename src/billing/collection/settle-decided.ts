@@ -10,29 +10,24 @@ import {
   raiseChargeRefused,
   subjectOf,
 } from '../payments/charge-refused-alarm.ts'
-import type { PaymentOutcome } from '../payments/payment.ts'
+import type { DecidedOutcome } from '../payments/payment.ts'
 import { dropMethod } from '../payments/payment-method-rows.ts'
-import { markSucceeded } from '../payments/payment-rows.ts'
+import { markUnmatched } from '../payments/payment-rows.ts'
 import { insertRefund } from '../refunds/refund-rows.ts'
 import { endSubscription } from '../subscriptions/end-subscription.ts'
 import { afterFailure } from '../subscriptions/subscription.ts'
 import { lockSubscriptionsOf, setSubscriptionStatus } from '../subscriptions/subscription-rows.ts'
 import { type AttemptFailure, endDoubts, failAttempt } from './fail-attempt.ts'
 import { isOpen, type LockedPayment, readLockedPayments } from './locked-payment-rows.ts'
+import type { Paid } from './paid-rows.ts'
 import { paymentEvent } from './payment-event.ts'
-import { type Paid, settlePaid } from './settle-paid.ts'
-
-/** A payment and the final answer about it. */
-export type Decided = {
-  readonly paymentId: string
-  readonly outcome: Extract<PaymentOutcome, { kind: 'paid' | 'failed' }>
-}
+import { settlePaid } from './settle-paid.ts'
 
 /** Locks, reads where everything stands, and writes what follows. */
 export async function settleDecided(
   tx: BillingTx,
   now: Date,
-  decided: readonly Decided[],
+  decided: readonly { readonly paymentId: string; readonly outcome: DecidedOutcome }[],
   dunningDays: readonly number[],
 ): Promise<void> {
   const ids = decided.map(({ paymentId }) => paymentId)
@@ -122,7 +117,7 @@ async function settleUnmatched(
 ): Promise<void> {
   const { paymentId, invoiceId, accountId } = locked
   const amount = { minor: locked.amount, currency: locked.currency }
-  await markSucceeded(tx, now, [{ paymentId, providerId, unmatched: true }])
+  await markUnmatched(tx, now, { paymentId, providerId })
   await postTransfers(tx, now, [
     { cause: `payment:${paymentId}`, accountId, amount, from: 'unclaimed', to: 'provider' },
   ])

@@ -3,14 +3,10 @@ import type { NewEvent } from '../events/event-rows.ts'
 import { reviveRetries } from '../invoices/dunning-rows.ts'
 import { clearLostInRestore } from '../payments/lost-in-restore-alarm.ts'
 import { type KeptMethod, retireMethods } from '../payments/payment-method-rows.ts'
-import type { Card } from '../providers/port.ts'
 import { type SubscriptionStatus, statusAfterPaid } from '../subscriptions/subscription.ts'
 import type { LockedPayment } from './locked-payment-rows.ts'
-import { writePaid } from './paid-rows.ts'
+import { type Paid, writePaid } from './paid-rows.ts'
 import { paymentEvent } from './payment-event.ts'
-
-/** A payment that pays its open invoice. */
-export type Paid = { readonly locked: LockedPayment; readonly providerId: string; readonly card: Card | null }
 
 /** Payment, invoice, payment method, ledger, subscription and events of many, in one statement. */
 export async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date): Promise<void> {
@@ -23,8 +19,7 @@ export async function settlePaid(tx: BillingTx, paid: readonly Paid[], now: Date
     now,
   )
   await writePaid(tx, now, {
-    taken: paid.map(({ locked: { paymentId }, providerId }) => ({ paymentId, providerId, unmatched: false })),
-    invoiceIds: paid.map(({ locked }) => locked.invoiceId),
+    paid,
     kept: keptMethods(paid),
     transfers: paid.map(({ locked }) => ({
       cause: `payment:${locked.paymentId}`,

@@ -5,13 +5,13 @@ import { noteFirstFailure } from '../invoices/dunning-rows.ts'
 import { raiseContradiction } from '../payments/contradiction.ts'
 import { lookupAgainAfterMs, nextLookupBy } from '../payments/doubt.ts'
 import { insertNextAction } from '../payments/next-action-rows.ts'
-import type { Attempt, PaymentOutcome } from '../payments/payment.ts'
+import type { Attempt, DecidedOutcome, PaymentOutcome } from '../payments/payment.ts'
 import { markAwaiting, markUnknown, markUnsent } from '../payments/payment-rows.ts'
 import { lockSubscriptionsOf, setSubscriptionStatus } from '../subscriptions/subscription-rows.ts'
 import { endGivenUp } from './end-given-up.ts'
 import { isOpen, type LockedPayment, readLockedPayments } from './locked-payment-rows.ts'
 import { paymentEvent } from './payment-event.ts'
-import { type Decided, settleDecided } from './settle-decided.ts'
+import { settleDecided } from './settle-decided.ts'
 
 /** An attempt and what became of it. `fresh`: nothing had been sent for it before. */
 export type Settling = {
@@ -29,27 +29,24 @@ export async function settlePayments(app: BillingApp, settlings: readonly Settli
     else if (outcome.kind === 'awaiting' && !(await recordAwaiting(app, attempt, outcome, now)))
       await endGivenUp(app, attempt, outcome.providerId)
   }
-  let rest = settlings
-    .map(({ attempt: { paymentId }, outcome }) => ({ paymentId, outcome }))
-    .filter(isDecided)
-  const subscriptionOf = new Map(settlings.map(({ attempt }) => [attempt.paymentId, attempt.subscriptionId]))
+  let rest = settlings.filter(isDecided)
   while (rest.length > 0) {
     // One outcome per subscription at a time: the second depends on where the first leaves it.
-    const seen = new Set<string | undefined>()
-    const together = rest.filter(({ paymentId }) => {
-      const subscriptionId = subscriptionOf.get(paymentId)
+    const seen = new Set<string>()
+    const together = rest.filter(({ attempt: { subscriptionId } }) => {
       if (seen.has(subscriptionId)) return false
       seen.add(subscriptionId)
       return true
     })
     rest = rest.filter((one) => !together.includes(one))
+    const decided = together.map(({ attempt: { paymentId }, outcome }) => ({ paymentId, outcome }))
     await app.db.transaction().execute(async (tx) => {
-      await settleDecided(tx, now, together, app.terms.dunningDays)
+      await settleDecided(tx, now, decided, app.terms.dunningDays)
     })
   }
 }
 
-function isDecided(one: { paymentId: string; outcome: PaymentOutcome }): one is Decided {
+function isDecided(one: Settling): one is Settling & { readonly outcome: DecidedOutcome } {
   return one.outcome.kind === 'paid' || one.outcome.kind === 'failed'
 }
 

@@ -280,24 +280,27 @@ export async function markAwaiting(
     .execute()
 }
 
-export type Taken = { readonly paymentId: string; readonly providerId: string; readonly unmatched: boolean }
+type AtProvider = { readonly paymentId: string; readonly providerId: string }
 
-/** Records money that was taken. One that is already recorded stays as it is. */
-export async function markSucceeded(tx: BillingTx, now: Date, taken: readonly Taken[]): Promise<void> {
-  await succeededUpdate(now, taken).execute(tx)
+/** Records money that was taken and pays for nothing. */
+export async function markUnmatched(tx: BillingTx, now: Date, taken: AtProvider): Promise<void> {
+  await succeededUpdate(now, [taken], true).execute(tx)
 }
 
-/** The same as part of a larger statement. */
-export function succeededUpdate(now: Date, taken: readonly Taken[]): RawBuilder<unknown> {
+/** Records money that was taken, as part of a larger statement. What is already recorded stays as it is. */
+export function succeededUpdate(
+  now: Date,
+  taken: readonly AtProvider[],
+  unmatched = false,
+): RawBuilder<unknown> {
   return sql`
     update billing.payment p
-    set status = 'succeeded', code = null, provider_code = null, provider_id = g.provider_id, captured = p.amount, unmatched = g.unmatched,
+    set status = 'succeeded', code = null, provider_code = null, provider_id = g.provider_id, captured = p.amount, unmatched = ${unmatched},
       settled_at = ${now}, sending_until = null, next_lookup_at = null, lookup_by = null
     from unnest(
       ${anyLength(taken.map(({ paymentId }) => paymentId))}::text[],
-      ${anyLength(taken.map(({ providerId }) => providerId))}::text[],
-      ${anyLength(taken.map(({ unmatched }) => unmatched))}::boolean[]
-    ) as g (id, provider_id, unmatched)
+      ${anyLength(taken.map(({ providerId }) => providerId))}::text[]
+    ) as g (id, provider_id)
     where p.id = g.id and p.status <> 'succeeded'`
 }
 

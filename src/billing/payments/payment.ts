@@ -104,6 +104,9 @@ export type PaymentOutcome =
   | { kind: 'unknown'; alarm?: Contradicted; answered?: true }
   | { kind: 'not_sent' }
 
+/** The provider has decided: there is nothing left to wait for. */
+export type DecidedOutcome = Extract<PaymentOutcome, { kind: 'paid' | 'failed' }>
+
 /** What an attempt that has just been written says of its place. */
 type Opened = Pick<
   Attempt,
