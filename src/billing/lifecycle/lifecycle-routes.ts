@@ -36,23 +36,29 @@ const MethodBody = Type.Union(
 
 const SubscriptionId = Type.String({ maxLength: 64 })
 
+const Answer = success(SubscriptionView)
+const ChargedAnswer = success(
+  Type.Object(
+    { ...SubscriptionView.properties, next_action: NextActionView },
+    { title: 'ChargedSubscription' },
+  ),
+)
+const config = { access: 'billing:write', once: true } as const
+
 /**
  * The five requests that change a subscription, each safe to repeat under its Idempotency-Key, and forgetting whoever had
  * one.
  */
 export function lifecycleRoutes(http: Http, app: BillingApp): void {
-  const Answer = success(SubscriptionView)
-  const once = () => onceContext(app)
-  const view = subscriptionView
-  const Charged = success(
-    Type.Object(
-      { ...SubscriptionView.properties, next_action: NextActionView },
-      { title: 'ChargedSubscription' },
-    ),
-  )
-  const charged = (subscription: Subscription) => chargedView(app, subscription)
-  const config = { access: 'billing:write', once: true } as const
+  subscribeRoute(http, app)
+  trialRoute(http, app)
+  cancelRoute(http, app)
+  resumeRoute(http, app)
+  paymentMethodRoute(http, app)
+  eraseRoute(http, app)
+}
 
+function subscribeRoute(http: Http, app: BillingApp): void {
   http.post(
     '/api/billing/subscribe',
     {
@@ -72,7 +78,7 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
           { additionalProperties: false },
         ),
         errors: [...refuse.may('plan_not_found'), ...chargeErrors],
-        response: { 201: Charged, 202: Charged },
+        response: { 201: ChargedAnswer, 202: ChargedAnswer },
       },
     },
     async (request, reply) => {
@@ -87,14 +93,16 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
         contact: body.customer,
         actor: request.principal.tokenId,
       }
-      await answerOnce(once(), request, reply, subscribe(app, asked), {
+      await answerOnce(onceContext(app), request, reply, subscribe(app, asked), {
         done: 201,
         pending: 202,
-        view: charged,
+        view: (subscription) => chargedView(app, subscription),
       })
     },
   )
+}
 
+function trialRoute(http: Http, app: BillingApp): void {
   http.post(
     '/api/billing/trial',
     {
@@ -116,10 +124,15 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
     async (request, reply) => {
       const { account_id: accountId, plan_id: planId } = request.body
       const asked = { accountId, planId, actor: request.principal.tokenId }
-      await answerOnce(once(), request, reply, grantTrial(app, asked), { done: 201, view })
+      await answerOnce(onceContext(app), request, reply, grantTrial(app, asked), {
+        done: 201,
+        view: subscriptionView,
+      })
     },
   )
+}
 
+function cancelRoute(http: Http, app: BillingApp): void {
   http.post(
     '/api/billing/cancel',
     {
@@ -139,10 +152,15 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
     async (request, reply) => {
       const { subscription_id, reason } = request.body
       const asked = { ...target(request.principal, subscription_id), note: reason ?? null }
-      await answerOnce(once(), request, reply, cancelSubscription(app, asked), { done: 200, view })
+      await answerOnce(onceContext(app), request, reply, cancelSubscription(app, asked), {
+        done: 200,
+        view: subscriptionView,
+      })
     },
   )
+}
 
+function resumeRoute(http: Http, app: BillingApp): void {
   http.post(
     '/api/billing/resume',
     {
@@ -158,10 +176,15 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
     },
     async (request, reply) => {
       const asked = target(request.principal, request.body.subscription_id)
-      await answerOnce(once(), request, reply, resumeSubscription(app, asked), { done: 200, view })
+      await answerOnce(onceContext(app), request, reply, resumeSubscription(app, asked), {
+        done: 200,
+        view: subscriptionView,
+      })
     },
   )
+}
 
+function paymentMethodRoute(http: Http, app: BillingApp): void {
   http.post(
     '/api/billing/payment-method',
     {
@@ -175,7 +198,7 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
           { additionalProperties: false },
         ),
         errors: [...refuse.may('subscription_not_found', 'payment_in_doubt'), ...chargeErrors],
-        response: { 200: Charged, 202: Charged },
+        response: { 200: ChargedAnswer, 202: ChargedAnswer },
       },
     },
     async (request, reply) => {
@@ -185,14 +208,16 @@ export function lifecycleRoutes(http: Http, app: BillingApp): void {
         method: givenMethod(payment_method),
         bound: isBound(request.principal),
       }
-      await answerOnce(once(), request, reply, changePaymentMethod(app, asked), {
+      await answerOnce(onceContext(app), request, reply, changePaymentMethod(app, asked), {
         done: 200,
         pending: 202,
-        view: charged,
+        view: (subscription) => chargedView(app, subscription),
       })
     },
   )
+}
 
+function eraseRoute(http: Http, app: BillingApp): void {
   http.delete(
     '/api/billing/accounts/:account_id',
     {
