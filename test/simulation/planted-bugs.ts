@@ -237,8 +237,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a replaced card stays in use',
     file: 'src/billing/collection/try-payment-method.ts',
-    from: 'await setPaymentMethod(tx, subscription.subscriptionId, methodId)\n',
-    to: 'await setPaymentMethod(tx, subscription.subscriptionId, subscription.methodId!)\n',
+    from: 'await retireMethods(tx, [present], now)\n  await setPaymentMethod(tx, subscription.subscriptionId, methodId)\n',
+    to: 'await retireMethods(tx, [present], now)\n  await setPaymentMethod(tx, subscription.subscriptionId, present!)\n',
   },
   {
     name: 'a card of a dead request is forgotten',
