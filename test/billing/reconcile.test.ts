@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import type { PaymentListing } from '../../src/billing/providers/port.ts'
 import { BookUnreadable } from '../../src/billing/reconciliation/read-book.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { insertRefund } from '../../src/billing/refunds/refund-rows.ts'
@@ -21,6 +22,33 @@ const paymentOf = async (account: string): Promise<string> =>
 const amountOf = ({ amount }: { amount?: unknown }) => amount
 const kinds = (differences: readonly { kind: string; reference: string }[]) =>
   differences.map(({ kind, reference }) => [kind, reference])
+
+/** The references that are looked up from now on. */
+function watchLookups(): ReadonlySet<string> {
+  const { provider } = world.script
+  const { findPayment } = provider
+  const lookedAt = new Set<string>()
+  provider.findPayment = (reference, providerId) => {
+    lookedAt.add(reference)
+    return findPayment(reference, providerId)
+  }
+  return lookedAt
+}
+
+/** From now on the provider can list by time of change, and this is what changed just now; two on a page. */
+function listAsChanged(references: readonly string[]): void {
+  const { provider } = world.script
+  const { findPayment } = provider
+  const changedAt = world.app.clock()
+  const listChanges = async (from: Date, to: Date, cursor: string | null): Promise<PaymentListing> => {
+    if (changedAt < from || changedAt >= to) return { kind: 'page', payments: [], next: null }
+    const at = Number(cursor ?? 0)
+    const lookups = await Promise.all(references.slice(at, at + 2).map((one) => findPayment(one)))
+    const payments = lookups.flatMap((lookup) => (lookup.kind === 'found' ? [lookup.payment] : []))
+    return { kind: 'page', payments, next: at + 2 < references.length ? String(at + 2) : null }
+  }
+  Object.assign(provider, { listChanges })
+}
 
 /** Both books agree, and nothing is left to say on a second look. */
 async function expectPeace() {
@@ -393,7 +421,10 @@ describe('the provider’s book against ours', () => {
     await expect.poll(newest).toMatchObject({ status: 'done', reason: null })
   })
 
-  test('what happens after 40 days to an older payment is found', async () => {
+  test.each([
+    { how: 'by looking at each', byChange: false },
+    { how: 'by the time of its change', byChange: true },
+  ])('what happens after 40 days to an older payment is found $how', async ({ byChange }) => {
     for (const account of ['by_hand', 'lost', 'bounced', 'quiet']) await world.subscribe(account)
     const [byHand, lost, bounced] = [
       await paymentOf('by_hand'),
@@ -408,9 +439,13 @@ describe('the provider’s book against ours', () => {
     world.script.dispute(lost, 'open', new Date('2026-04-10T00:00:00Z'))
     world.script.dispute(lost, 'lost', new Date('2026-04-12T00:00:00Z'))
     world.script.provider.listPayments = async () => ({ kind: 'page', payments: [], next: null })
+    const lookedAt = watchLookups()
+    if (byChange) listAsChanged([byHand, lost, bounced])
 
     const april = [new Date('2026-04-01'), new Date('2026-05-01')] as const
     const found = await reconcilePayments(world.app, ...april)
+    // Of a provider that tells what changed nobody asks about what did not.
+    expect(lookedAt.has(await paymentOf('quiet'))).toBe(!byChange)
     expect(kinds(found.repaired).sort()).toEqual(
       [
         ['refunded', byHand],
