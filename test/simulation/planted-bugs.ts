@@ -1664,4 +1664,18 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: '',
     story: 'test/interleavings/unsent.test.ts',
   },
+  {
+    name: 'stuck money is in no number',
+    file: 'src/installation/vitals.ts',
+    from: 'metrics.unmatchedMoney.set({ reason }, count)',
+    to: 'metrics.unmatchedMoney.set({ reason }, 0)',
+    story: 'test/billing/stuck-is-shown.test.ts',
+  },
+  {
+    name: 'the status keeps broken rows to itself',
+    file: 'src/cli/db.ts',
+    from: 'sweep_failures: failures.map((one)',
+    to: 'sweep_failures: failures.slice(99).map((one)',
+    story: 'test/billing/stuck-is-shown.test.ts',
+  },
 ]
