@@ -3,6 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { liftChargingStop, liftCredentialStop } from '../../src/billing/charging-stop.ts'
 import { findChargingStop } from '../../src/billing/charging-stop-rows.ts'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
+import type { ChargeRequest } from '../../src/billing/providers/port.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { listAlarms } from '../../src/platform/alarm.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
@@ -54,6 +55,50 @@ describe('"no" to a re-send settles nothing by itself', () => {
       expect(await world.books()).toEqual({ provider: 9900, revenue: -9900 })
     },
   )
+
+  test.each([refused, declined])(
+    '%o to a renewal that was sent again: however late the first send arrives, nobody has charged it a second time',
+    async (no) => {
+      world = await openBillingWorld()
+      const { subscription_id } = (await world.subscribe('acct_1')).data
+      const arriveLate = holdUpNextCharge()
+      world.script.nextCharges(no, no)
+      await world.advanceTo('2026-04-05T09:00:00+09:00')
+      await lookAgain()
+      expect(await payment()).toMatchObject({ status: 'unknown', code: null })
+      // Past the first day of dunning nobody has said yet what became of it.
+      world.script.state.silent = true
+      await world.advanceTo('2026-04-07T09:00:00+09:00')
+      expect(await world.subscription(subscription_id)).toMatchObject({ status: 'active' })
+      arriveLate()
+      world.script.state.silent = false
+      await lookAgain()
+      expect(await world.invoices('acct_1')).toMatchObject([
+        { status: 'paid', attempt_count: 1, payments: [{ status: 'succeeded' }] },
+        { status: 'paid' },
+      ])
+      expect(await world.books()).toEqual({ provider: 2 * 9900, revenue: -2 * 9900 })
+      expect(world.script.balance('KRW')).toBe(2n * 9900n)
+      // Nor is it charged on any other day of dunning.
+      await world.advanceTo('2026-04-20T09:00:00+09:00')
+      expect(world.script.book.size).toBe(2)
+    },
+  )
+
+  /** The next charge is on its way, and nobody hears of it. Returns what has it arrive and take its money. */
+  function holdUpNextCharge(): () => void {
+    const { script } = world
+    let held: ChargeRequest | undefined
+    script.nextCharges({ kind: 'lost_request' })
+    script.hooks.beforeCharge = async (request) => {
+      held ??= request
+    }
+    return () => {
+      const { key: reference, accountId, amount } = held!
+      const paid = { status: 'paid', code: null, at: world.app.clock(), dispute: null } as const
+      script.book.set(reference, { reference, accountId, amount, ...paid, refunds: [] })
+    }
+  }
 
   test('a "no" that the provider marks as its first answer is the answer', async () => {
     await inDoubt()
