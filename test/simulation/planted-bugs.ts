@@ -1678,4 +1678,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'sweep_failures: failures.slice(99).map((one)',
     story: 'test/billing/stuck-is-shown.test.ts',
   },
+  {
+    name: 'credentials that are refused to a list of changes stop nothing',
+    file: 'src/billing/providers/stoppable-provider.ts',
+    from: '    listChanges: listChanges && ((from, to, cursor) => watched(listChanges(from, to, cursor))),\n',
+    to: '',
+    story: 'src/billing/providers/stoppable-provider.test.ts',
+  },
 ]

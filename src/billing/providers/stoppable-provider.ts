@@ -51,6 +51,7 @@ export function stoppableProvider(provider: Provider, stop: StopSwitch): Provide
     if (outcome.kind === 'credentials_refused') await stop.refuseCredentials()
     return outcome
   }
+  const { listChanges } = provider
   return {
     ...provider,
     charge: async (request) =>
@@ -65,5 +66,6 @@ export function stoppableProvider(provider: Provider, stop: StopSwitch): Provide
       (await stop.isStopped()) ? { kind: 'not_sent' } : watched(provider.exchange(authKey, customerKey)),
     describe: (billingKey) => watched(provider.describe(billingKey)),
     listPayments: (from, to, cursor) => watched(provider.listPayments(from, to, cursor)),
+    listChanges: listChanges && ((from, to, cursor) => watched(listChanges(from, to, cursor))),
   }
 }
