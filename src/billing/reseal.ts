@@ -1,4 +1,4 @@
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { BillingApp, BillingDb } from './app.ts'
 
 /**
@@ -62,25 +62,47 @@ async function listSealed(
   })
 }
 
-async function sealAnew(
+/**
+ * All that nobody holds are sealed in one statement, which waits for no lock; the others one by one, each by a statement
+ * that holds nothing else. Others lock many of these rows in orders of their own, and so none waits with this one in a ring.
+ */
+async function sealAnew(app: BillingApp, place: Place, stale: readonly SealedRow[]): Promise<number> {
+  const sealed = await sealRows(app, place, stale, sql`skip locked`)
+  let count = sealed.size
+  for (const row of stale) if (!sealed.has(row.name)) count += (await sealRows(app, place, [row], sql``)).size
+  return count
+}
+
+/** The names of those that were sealed: neither gone, nor changed, nor held by somebody else if `held` passes them over. */
+async function sealRows(
   app: BillingApp,
   { table, keys }: Place,
   stale: readonly SealedRow[],
-): Promise<number> {
+  held: RawBuilder<unknown>,
+): Promise<ReadonlySet<string>> {
   const { quietVault: vault } = app
   const ids = keys.map((_, at) => stale.map(({ id }) => id[at]!))
   const lists = [
     ...ids.map((list) => (typeof list[0] === 'string' ? sql`${list}::text[]` : sql`${list}::bytea[]`)),
     sql`${stale.map(({ sealed }) => sealed)}::bytea[]`,
     sql`${stale.map(({ name, sealed }) => vault.seal(vault.open(sealed, name), name))}::bytea[]`,
+    sql`${stale.map(({ name }) => name)}::text[]`,
   ]
-  const same = keys.map((key) => sql`t.${sql.ref(key)} = g.${sql.ref(key)}`)
-  const changed = await sql`
-    update ${sql.table(table)} t set sealed = g.fresh
-    from unnest(${sql.join(lists)}) as g (${sql.join([...keys.map((key) => sql.ref(key)), sql`stale`, sql`fresh`])})
-    where ${sql.join(same, sql` and `)} and t.sealed = g.stale
-    returning 1`.execute(app.db)
-  return changed.rows.length
+  const columns = keys.map((key) => sql.ref(key))
+  const same = (row: string) =>
+    sql.join(
+      keys.map((key) => sql`t.${sql.ref(key)} = ${sql.ref(`${row}.${key}`)}`),
+      sql` and `,
+    )
+  const changed = await sql<{ place: string }>`
+    with locked as (
+      select g.* from ${sql.table(table)} t
+      join unnest(${sql.join(lists)}) as g (${sql.join([...columns, sql`stale`, sql`fresh`, sql`place`])}) on ${same('g')}
+      where t.sealed = g.stale
+      for no key update of t ${held})
+    update ${sql.table(table)} t set sealed = l.fresh from locked l where ${same('l')}
+    returning l.place`.execute(app.db)
+  return new Set(changed.rows.map((row) => row.place))
 }
 
 /** How many sealed values there are, for a progress bar. */

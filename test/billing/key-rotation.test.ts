@@ -189,6 +189,37 @@ test('a payment method that is put aside just then is sealed anew where it has g
   expect(await findSealedBy(rows, [1])).toBeUndefined()
 })
 
+test.each(['in the order of their ids', 'the other way round'])(
+  'whoever holds rows %s waits for nobody who seals everything anew',
+  async (order) => {
+    const first = await start(old)
+    for (const account_id of ['acct_1', 'acct_2', 'acct_3']) {
+      const body = { account_id, plan_id: 'pro-monthly', payment_method: { billing_key: 'bk_test_ok' } }
+      expect((await first.post('/subscribe', body, account_id)).status).toBe(201)
+    }
+    await first.stop()
+    const ids = await world.query<{ id: string }>('select id from billing.payment_method order by id')
+    const [one, other] = order === 'the other way round' ? [ids[2]!, ids[0]!] : [ids[0]!, ids[2]!]
+    const holder = await world.app.pool.connect()
+    const take = (id: string) =>
+      holder.query('update billing.payment_method set next_lookup_at = null where id = $1', [id])
+    try {
+      await holder.query('begin')
+      await take(one.id)
+      const rotating = rotate(fresh, old)
+      rotating.catch(() => {})
+      await vi.waitUntil(async () => (await countLockWaits(world.app.pool)) > 0, { timeout: 60_000 })
+      await take(other.id)
+      await holder.query('commit')
+      // Three cards, three answers and the key of the fingerprints.
+      expect(await rotating).toMatchObject({ resealed: 7 })
+    } finally {
+      holder.release()
+    }
+    expect(await findSealedBy(world.app.billing.db, [1])).toBeUndefined()
+  },
+)
+
 test('with a wrong or missing vault key nothing starts, and one sentence tells which setting and what to do', async () => {
   const wrong = `1:${newKey()}`
   await expect(start(wrong)).rejects.toThrow(/^Key 1 in VAULT_KEYS is not the one .* put the right one back/)

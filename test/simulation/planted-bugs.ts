@@ -381,7 +381,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'sealing anew undoes what changed meanwhile',
     file: 'src/billing/reseal.ts',
-    from: ' and t.sealed = g.stale',
+    from: 'where t.sealed = g.stale\n',
     to: '',
     // Only one place of many between two statements shows it; all orders have it for certain.
     story: 'test/interleavings/keys.test.ts',
@@ -1684,5 +1684,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: '    listChanges: listChanges && ((from, to, cursor) => watched(listChanges(from, to, cursor))),\n',
     to: '',
     story: 'src/billing/providers/stoppable-provider.test.ts',
+  },
+  {
+    name: 'sealing anew waits for rows while it holds others',
+    file: 'src/billing/reseal.ts',
+    from: 'sql`skip locked`)',
+    to: 'sql``)',
+    story: 'test/billing/key-rotation.test.ts',
   },
 ]
