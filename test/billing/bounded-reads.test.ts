@@ -119,6 +119,36 @@ test.each(['open', 'paid', 'void', 'uncollectible', 'refunded', 'partially_refun
   },
 )
 
+test('a page of paid invoices reads about a page while a wave of open ones lies on top of them', async () => {
+  // Each is about to be charged, as when a provider is slow or away on the first of a month.
+  const at = new Date(now.getTime() - 60_000)
+  await pool.query(
+    `with wave as (
+       insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency, period_start,
+         period_end, issued_at, status)
+       select $1 || lpad(n::text, 16, '0'), account_id, subscription_id, 4, 'x', 9900, 'KRW', $2, $3, $2, 'open'
+       from (select *, row_number() over (order by id) as n from billing.invoice where number = 1 limit 6000) i
+       returning id, subscription_id, account_id)
+     insert into billing.payment (id, provider_reference, attempt, invoice_id, subscription_id, account_id, payment_method_id, provider,
+       amount, currency, status, created_at, next_lookup_at)
+     select replace(id, 'inv_', 'pay_'), id, 1, id, subscription_id, account_id, 'pm', 'scripted', 9900, 'KRW', 'sending', $2,
+       now() + interval '1 day'
+     from wave`,
+    [lowestId('inv_', at), at, new Date(at.getTime() + 86_400_000)],
+  )
+  await pool.query('vacuum analyze')
+  const paid = { status: 'paid' } as const
+  const to = new Date(now.getTime() + 1)
+  for (const filter of [paid, { ...paid, to }, { ...paid, from: day(100) }]) {
+    const first = await listInvoices(app.db, filter, { limit: 5 })
+    expect(first.items.map(({ status }) => status)).toEqual(Array(5).fill('paid'))
+    const page = { limit: 5, cursor: first.nextCursor! }
+    expect(await rowsRead(() => listInvoices(app.db, filter, { limit: 5 }))).toBeLessThan(200)
+    expect(await rowsRead(() => listInvoices(app.db, filter, page))).toBeLessThan(200)
+  }
+  expect((await listInvoices(app.db, { status: 'open' }, { limit: 5 })).items).toHaveLength(5)
+})
+
 test('invoices since a day are read from that day on', async () => {
   const from = day(stored - 10)
   expect((await listInvoices(app.db, { status: 'paid', from }, { limit: 20 })).items).toHaveLength(10)
@@ -145,6 +175,8 @@ test('invoices until a day are read from that day back, and one that was written
   expect(await rowsRead(() => listInvoices(app.db, { to }, { limit: 5 }))).toBeLessThan(300)
   expect(await rowsRead(() => listInvoices(app.db, { to }, page))).toBeLessThan(300)
   expect(await rowsRead(() => listInvoices(app.db, { to, status: 'paid' }, { limit: 5 }))).toBeLessThan(300)
+  const paid = await listInvoices(app.db, { to, status: 'paid' }, { limit: 5 })
+  expect(paid.items.map(({ invoiceId }) => invoiceId === late)).toEqual([true, false, false, false, false])
   // Newer ones of the same status do not crowd out those of that time.
   const open = await listInvoices(app.db, { to, status: 'open' }, { limit: 5 })
   expect(open.items).toHaveLength(5)

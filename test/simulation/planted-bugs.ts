@@ -672,8 +672,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a list by status reads everything',
     file: 'src/billing/invoices/invoice-rows.ts',
-    from: "if (status !== 'open') return sql`i.apart = ${status}`",
-    to: "if (status !== 'open') return sql`true`",
+    from: "if (status !== 'open' && status !== 'paid') return sql`i.apart = ${status}`",
+    to: "if (status !== 'open' && status !== 'paid') return sql`true`",
     story: 'test/billing/bounded-reads.test.ts',
   },
   {
@@ -1691,5 +1691,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: 'sql`skip locked`)',
     to: 'sql``)',
     story: 'test/billing/key-rotation.test.ts',
+  },
+  {
+    name: 'a page of paid invoices reads past every open one',
+    file: 'src/billing/invoices/invoice-rows.ts',
+    from: "if (status !== 'open' && status !== 'paid') return",
+    to: "if (status === 'paid') return sql`true`\n  if (status !== 'open') return",
+    story: 'test/billing/bounded-reads.test.ts',
   },
 ]

@@ -53,10 +53,7 @@ async function selectNewest(
   const late =
     after !== undefined && after <= until
       ? []
-      : await selectBelow(db, filter, after, limit)
-          .where('i.issued_late', '=', true)
-          .where('i.id', '>=', until)
-          .execute()
+      : await selectBelow(db, filter, after, limit, { areLate: true }).where('i.id', '>=', until).execute()
   if (late.length === limit) return late
   const below = after !== undefined && after < until ? after : until
   return [...late, ...(await selectBelow(db, filter, below, limit - late.length).execute())]
@@ -74,13 +71,21 @@ function isOfAll({ accountId, subscriptionId }: InvoiceFilter): boolean {
   return accountId === undefined && subscriptionId === undefined
 }
 
-function selectBelow(db: BillingDb, filter: InvoiceFilter, below: string | undefined, limit: number) {
+function selectBelow(
+  db: BillingDb,
+  filter: InvoiceFilter,
+  below: string | undefined,
+  limit: number,
+  { areLate = false } = {},
+) {
   let query = selectInvoices(db).orderBy('i.id', 'desc').limit(limit)
   if (filter.accountId !== undefined) query = query.where('i.account_id', '=', filter.accountId)
   if (filter.subscriptionId !== undefined)
     query = query.where('i.subscription_id', '=', filter.subscriptionId)
   if (filter.status !== undefined) query = query.where('i.status', '=', filter.status)
-  if (filter.status !== undefined && isOfAll(filter))
+  if (areLate) query = query.where('i.issued_late', '=', true)
+  // Of those that are late, which have an index of their own, nearly all are paid.
+  if (filter.status !== undefined && isOfAll(filter) && !(areLate && filter.status === 'paid'))
     query = query.where(ofStatus(filter.status, filter.to, below, limit))
   // No invoice is written before the day it is dated, and its id tells when it was written.
   if (filter.from !== undefined)
@@ -90,9 +95,9 @@ function selectBelow(db: BillingDb, filter: InvoiceFilter, below: string | undef
 }
 
 /**
- * Finds the invoices of a status by an index. Nearly all are paid, so those are met soon by reading from the newest on. An
- * open one is being charged, waits for dunning or is held, and those that ended otherwise stand apart: an index over every
- * status would make each payment rewrite all of them.
+ * Finds the invoices of a status by an index. Nearly all are paid, but a wave of open ones may lie on top of them, so they are
+ * met by their payments. An open one is being charged, waits for dunning or is held, and those that ended otherwise stand
+ * apart: an index over every status would make each payment rewrite all of them.
  */
 function ofStatus(
   status: InvoiceStatus,
@@ -100,12 +105,20 @@ function ofStatus(
   below: string | undefined,
   limit: number,
 ): RawBuilder<boolean> {
-  if (status === 'paid') return sql`true`
-  if (status !== 'open') return sql`i.apart = ${status}`
-  const newest = (from: RawBuilder<unknown>) => sql`
+  if (status !== 'open' && status !== 'paid') return sql`i.apart = ${status}`
+  const newest = (from: RawBuilder<unknown>, id = 'o.id') => sql`
     (select o.id from ${from}
-     and ${below === undefined ? sql`true` : sql`o.id < ${below}`} and ${to === undefined ? sql`true` : sql`o.issued_at < ${to}`}
-     order by o.id desc limit ${limit})`
+     and ${below === undefined ? sql`true` : sql`${sql.ref(id)} < ${below}`}
+     and ${to === undefined ? sql`true` : sql`o.issued_at < ${to}`}
+     order by ${sql.ref(id)} desc limit ${limit})`
+  if (status === 'paid') {
+    // The offset keeps the planner from reading the invoices first.
+    const theirs = sql`(select id, status, issued_at from billing.invoice where id = p.invoice_id offset 0)`
+    const paying = sql`
+      billing.payment p cross join lateral ${theirs} o
+      where p.status = 'succeeded' and not p.unmatched and o.status = 'paid'`
+    return sql`i.id in ${newest(paying, 'p.invoice_id')}`
+  }
   return sql`i.id in (
     ${newest(sql`billing.invoice o join billing.payment p on p.invoice_id = o.id where ${isOpenPayment('p')}`)}
     union all ${newest(sql`billing.invoice o where o.due_at is not null`)}
