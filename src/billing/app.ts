@@ -25,7 +25,7 @@ export type BillingApp = {
   /** For the hashes of idempotent requests; it outlives every vault key. */
   readonly fingerprintKey: Buffer
   readonly terms: BillingTerms
-  /** Told what went wrong while books were compared: with one payment, or with null for the whole of it. */
+  /** Told what went wrong while books were compared or taken over: with one payment or subscription, or with null for the whole of it. */
   readonly onReconcileFault?: (error: unknown, reference: string | null) => void
   /** Aborted once nothing new may be begun on this app's behalf; what is in hand comes to its end. */
   readonly stopping?: AbortSignal

@@ -7,6 +7,7 @@ import { readChain } from '../platform/chained-file.ts'
 import { renderInstant } from '../platform/time.ts'
 import { explainBroken } from './audit-export.ts'
 import { CommandFailed, parseFlags, print, printJson, printTable, UsageError, withApp } from './command.ts'
+import { printFailed } from './print-failed.ts'
 import { openProgress } from './progress.ts'
 
 /**
@@ -44,7 +45,7 @@ export async function applyHistoryCommand(args: string[]): Promise<number> {
     const { lostMethods: cards, lost, ...counts } = done
     if (values.json) printJson({ ...counts, cards, lost, lines, through, cut_off_at_line })
     else tell(history, done)
-    return 0
+    return done.failed.length === 0 ? 0 : 1
   })
 }
 
@@ -104,4 +105,5 @@ function tell({ through, beyond, cutAt }: History, done: AppliedHistory): void {
       lost.map(({ subscription, account }) => [subscription, account]),
     )
   }
+  printFailed(done.failed, 'subscriptions and single facts could not be brought back')
 }

@@ -16,6 +16,7 @@ import {
   UsageError,
   withApp,
 } from './command.ts'
+import { printFailed } from './print-failed.ts'
 import { openProgress } from './progress.ts'
 
 export const reconcile: Command = {
@@ -29,7 +30,8 @@ second payment under one reference (duplicate); the exit code is then 1. Where t
 payments are looked up one by one; --after goes on where such a run was stopped.
 
 --adopt is for a database restored from a backup, while charging is stopped: it first takes over what the provider took
-since then, under the numbers it had. References that fit no subscription are listed and left alone.`,
+since then, under the numbers it had. References that fit no subscription are listed and left alone. A subscription that
+cannot be worked on is listed and keeps no other waiting; the exit code is then 1.`,
 
   async run(args) {
     const { values } = parseOnlyFlags(args, {
@@ -54,13 +56,16 @@ since then, under the numbers it had. References that fit no subscription are li
         onProgress: (done, last) => progress.show(done, `at ${last}`),
       }).catch(explain)
       progress.end()
-      if (values.json) printJson({ ...(adopted && { adopted: adopted.adopted }), ...jsonOf(found) })
+      if (values.json)
+        printJson({
+          ...(adopted && { adopted: adopted.adopted, adoption_failed: adopted.failed }),
+          ...jsonOf(found),
+        })
       else {
-        if (adopted)
-          print(`${adopted.adopted} payments of ${adopted.subscriptions} subscriptions taken over.`)
+        if (adopted) reportAdoption(adopted)
         report(found)
       }
-      return found.differences.length === 0 ? 0 : 1
+      return found.differences.length === 0 && !adopted?.failed.length ? 0 : 1
     })
   },
 }
@@ -106,6 +111,11 @@ function viewOf(difference: PlacedDifference) {
     provider: side(theirs),
     ...(reason !== undefined && { reason }),
   }
+}
+
+function reportAdoption({ adopted, subscriptions, failed }: Adoption): void {
+  print(`${adopted} payments of ${subscriptions} subscriptions taken over.`)
+  printFailed(failed, 'subscriptions could not be taken over as a whole')
 }
 
 function report({ compared, repaired, differences }: Reconciliation): void {

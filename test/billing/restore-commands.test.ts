@@ -224,6 +224,59 @@ describe('a restored database', () => {
   })
 })
 
+test('a subscription that cannot be worked on is told by both commands, which end with 1 until it is put right', async () => {
+  const [broken, other] = [await subscribe('bad_row'), await subscribe('good_row')]
+  const dumpedAt = world.app.clock().toISOString()
+  await disconnectAll(world.databaseUrl)
+  const copy = await copyDatabase(world.databaseUrl)
+  const owner = new pg.Client({ connectionString: copy })
+  await owner.connect()
+  try {
+    for (const subscription_id of [broken, other])
+      await world.post('/api/billing/cancel', { subscription_id })
+    for (const subscription_id of [broken, other])
+      await world.post('/api/billing/resume', { subscription_id })
+    await world.advanceBy('P1M')
+    for (const subscription_id of [broken, other])
+      await world.post('/api/billing/cancel', { subscription_id })
+    const file = join(folder, 'bad-row.jsonl')
+    await json(audit, ['export', file])
+    const restored = { DATABASE_URL: copy }
+    await setClock(copy, world.app.clock())
+    await run(db, ['stop-charging', '--cause', 'restore'], restored)
+    await owner.query(`create function billing.refuse_one() returns trigger language plpgsql as $$
+      begin raise exception 'broken row' using errcode = 'P0001'; end $$`)
+    await owner.query(`create trigger refuse_one before update on billing.subscription
+      for each row when (old.id = '${broken}') execute function billing.refuse_one()`)
+    const told = { subject: broken, account: 'bad_row', reason: expect.stringContaining('P0001') }
+    expect(await json(audit, ['apply', file], restored)).toMatchObject([
+      1,
+      { cancellations: 1, failed: [told] },
+    ])
+    const applied = await run(audit, ['apply', file], restored)
+    expect([applied.code, applied.output]).toEqual([
+      1,
+      expect.stringMatching(
+        /^1 subscriptions and single facts could not be brought back; .*\n.*\n.*bad_row/m,
+      ),
+    ])
+    const adopt = ['--adopt', '--from', dumpedAt, '--to', world.app.clock().toISOString()]
+    expect(await json(reconcile, adopt, restored)).toMatchObject([1, { adoption_failed: [told] }])
+    const adopted = await run(reconcile, adopt, restored)
+    expect([adopted.code, adopted.output]).toEqual([
+      1,
+      expect.stringMatching(/^1 subscriptions could not be taken over as a whole; .*\n.*\n.*bad_row/m),
+    ])
+
+    await owner.query('drop trigger refuse_one on billing.subscription')
+    expect(await json(audit, ['apply', file], restored)).toMatchObject([0, { cancellations: 1, failed: [] }])
+    expect(await json(reconcile, adopt, restored)).toMatchObject([0, { adopted: 1, adoption_failed: [] }])
+  } finally {
+    await owner.end()
+    await dropDatabase(copy)
+  }
+})
+
 describe('unmatched money', () => {
   test('is listed, retried and settled by command', async () => {
     expect((await run(backlog, ['unmatched', 'list'])).output).toBe('No money is unmatched.\n')

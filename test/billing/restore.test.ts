@@ -115,8 +115,8 @@ describe('after a restore', () => {
 
     const lines = await restore()
     await applyHistory(world.app, lines, 'operator')
-    expect(await adopt()).toEqual({ adopted: charges - 10, subscriptions: 5 })
-    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    expect(await adopt()).toEqual({ adopted: charges - 10, subscriptions: 5, failed: [] })
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0, failed: [] })
     expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
     const after = Object.fromEntries(
       await Promise.all(accounts.map(async (one) => [one, [await statusOf(one), await numbers(one)]])),
@@ -217,7 +217,7 @@ describe('after a restore', () => {
     const before = [await numbers('a'), await numbers('b')]
     expect(before[0]).toHaveLength(4)
     await restore()
-    expect(await adopt()).toEqual({ adopted: 6, subscriptions: 2 })
+    expect(await adopt()).toEqual({ adopted: 6, subscriptions: 2, failed: [] })
     expect([await numbers('a'), await numbers('b')]).toEqual(before)
     await goOn()
     expect(['a', 'b'].map(taken)).toEqual([4, 4])
@@ -231,7 +231,7 @@ describe('after a restore', () => {
     const odd = world.script.book.get(payments[0].reference)!
     Object.assign(odd, { amount: { ...odd.amount, minor: 99_000n } })
     await restore()
-    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0, failed: [] })
     expect(await world.invoices('acct')).toHaveLength(1)
     expect((await reconcile()).differences).toMatchObject([{ kind: 'unknown_here' }])
     world.script.book.delete(payments[0].reference)
@@ -259,8 +259,8 @@ describe('after a restore', () => {
       [late, retry].map((one) => world.script.book.get(one)!.refunds.map(({ amount }) => amount.minor))
 
     await restore()
-    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1 })
-    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1, failed: [] })
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0, failed: [] })
     await world.runDue()
     expect(refunded()).toEqual([[9900n], []])
     expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
@@ -382,7 +382,7 @@ describe('after a restore', () => {
     const before = await numbers('trial')
     const lines = await restore()
     await applyHistory(world.app, lines, 'operator')
-    expect(await adopt()).toEqual({ adopted: 1, subscriptions: 1 })
+    expect(await adopt()).toEqual({ adopted: 1, subscriptions: 1, failed: [] })
     expect(await numbers('trial')).toEqual(before)
     const { plan_id, amount, status } = await world.subscription(await idOf('trial'))
     expect([plan_id, amount, status]).toEqual(['pro-monthly', 29_000, 'active'])
@@ -668,7 +668,7 @@ describe('after a restore', () => {
     expect(await statusOf('acct')).toBe('past_due')
     const lines = await restore()
     await applyHistory(world.app, lines, 'operator')
-    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1 })
+    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1, failed: [] })
     expect(await statusOf('acct')).toBe('past_due')
     expect(await world.rows('select state, failure from billing.payment_method')).toEqual([
       { state: 'kept', failure: null },
@@ -688,9 +688,9 @@ describe('after a restore', () => {
     const [first] = world.script.book.values()
     await restore()
     world.script.book.delete(first!.reference)
-    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0 })
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0, failed: [] })
     world.script.book.set(first!.reference, first!)
-    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1 })
+    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1, failed: [] })
     expect((await world.invoices('acct')).map(({ status }: { status: string }) => status)).toEqual([
       'paid',
       'paid',
@@ -721,7 +721,7 @@ describe('after a restore', () => {
       } as const
       world.script.book.set(reference, { ...record, refunds: [] })
     }
-    expect(await adopt()).toEqual({ adopted: 3, subscriptions: 1 })
+    expect(await adopt()).toEqual({ adopted: 3, subscriptions: 1, failed: [] })
     await goOn()
     expect(await statusOf('acct')).toBe('canceled')
     expect((await world.invoices('acct')).map(({ status }: { status: string }) => status)).toEqual([
@@ -848,5 +848,49 @@ describe('a file of history', () => {
     }
     await expect(appendChain(path, before, failing(), { at: 'later' })).rejects.toThrow(/went away/)
     expect(readFileSync(path, 'utf8')).toBe(whole)
+  })
+})
+
+describe('one row that cannot be worked on keeps nobody else from coming back', () => {
+  test('what the provider took is adopted for the others, and the broken one is told until it is put right', async () => {
+    for (const account of ['first', 'broken', 'last']) await world.subscribe(account)
+    await dump()
+    await world.advanceTo('2026-05-06T00:00:00+09:00')
+    await restore()
+    const broken = await idOf('broken')
+    await world.rows(`update billing.subscription set time_zone = 'Mars/Olympus' where id = $1`, [broken])
+    const told = [{ subject: broken, account: 'broken', reason: 'RangeError' }]
+    expect(await adopt()).toEqual({ adopted: 4, subscriptions: 2, failed: told })
+    expect(await adopt()).toEqual({ adopted: 0, subscriptions: 0, failed: told })
+    for (const account of ['first', 'last']) expect(await world.invoices(account)).toHaveLength(3)
+
+    await world.rows(`update billing.subscription set time_zone = 'Asia/Seoul' where id = $1`, [broken])
+    expect(await adopt()).toEqual({ adopted: 2, subscriptions: 1, failed: [] })
+    expect(await reconcile()).toMatchObject({ repaired: [], differences: [] })
+    await goOn()
+    for (const account of ['first', 'broken', 'last']) expect(taken(account)).toBe(3)
+  })
+
+  test('facts of the history are applied for the others, and the rest is told until it is put right', async () => {
+    for (const account of ['first', 'broken', 'last']) await world.subscribe(account)
+    await dump()
+    const broken = await idOf('broken')
+    for (const account of ['first', 'broken', 'last'])
+      await world.post('/cancel', { subscription_id: await idOf(account) })
+    const lines = await restore()
+    await world.rows(
+      `create function billing.refuse_one() returns trigger language plpgsql as $$
+       begin raise exception 'broken row' using errcode = 'P0001'; end $$`,
+    )
+    await world.rows(
+      `create trigger refuse_one before update on billing.subscription
+       for each row when (old.account_id = 'broken') execute function billing.refuse_one()`,
+    )
+    const told = [{ subject: broken, account: 'broken', reason: expect.stringMatching(/P0001$/) }]
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ cancellations: 2, failed: told })
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ cancellations: 0, failed: told })
+    await world.rows('drop trigger refuse_one on billing.subscription')
+    expect(await applyHistory(world.app, lines, 'operator')).toMatchObject({ cancellations: 1, failed: [] })
+    for (const account of ['first', 'broken', 'last']) expect(await statusOf(account)).toBe('canceling')
   })
 })

@@ -1491,7 +1491,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   },
   {
     name: 'one payment that cannot be recorded ends the comparison of all',
-    file: 'src/billing/reconciliation/compare-book.ts',
+    file: 'src/billing/reconciliation/isolate.ts',
     from: 'if (concernsAll(error)) throw error',
     to: 'if (!concernsAll(error)) throw error',
     story: 'test/billing/reconcile.test.ts',
@@ -1604,8 +1604,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'adopting goes on with a subscription that may never have begun',
     file: 'src/billing/reconciliation/adopt-payments.ts',
-    from: "if (subscription.status === 'incomplete' && placed[0]!.k > 0) continue",
-    to: '',
+    from: "subscription.status === 'incomplete' && placed[0]!.k > 0 ? [] : placed",
+    to: 'placed',
     story: 'test/billing/restore.test.ts',
   },
   {
@@ -1698,5 +1698,19 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: "if (status !== 'open' && status !== 'paid') return",
     to: "if (status === 'paid') return sql`true`\n  if (status !== 'open') return",
     story: 'test/billing/bounded-reads.test.ts',
+  },
+  {
+    name: 'one broken subscription ends the adoption of all',
+    file: 'src/billing/reconciliation/adopt-payments.ts',
+    from: 'await isolate(app, subject, adoptOne, (reason) => failed.push({ subject, account, reason }))',
+    to: 'await adoptOne()',
+    story: 'test/billing/restore.test.ts',
+  },
+  {
+    name: 'what could not be adopted does not show in the exit code',
+    file: 'src/cli/reconcile.ts',
+    from: ' && !adopted?.failed.length ?',
+    to: ' ?',
+    story: 'test/billing/restore-commands.test.ts',
   },
 ]

@@ -41,13 +41,25 @@ export async function restore(world: SimulatedWorld): Promise<void> {
   )
   // The service may run meanwhile.
   if (world.random.chance(0.5)) await world.sweep()
-  await untilDone(world, 'apply history', (billing) => applyHistory(billing, lines, 'operator'))
+  await untilDone(world, 'apply history', async (billing) =>
+    whole(await applyHistory(billing, lines, 'operator')),
+  )
   const [from, to] = [new Date(copy.at - anHour), new Date(world.now() + anHour)]
-  await untilDone(world, 'adopt', (billing) => adoptPayments(billing, from, to))
+  await untilDone(world, 'adopt', async (billing) => whole(await adoptPayments(billing, from, to)))
   const strange = await compareBooks(world, from, to)
   if (strange.length > 0) throw new Error(`the books differ after a restore: ${strange.join(', ')}`)
   for (const id of await paymentsOf(world)) if (!before.has(id)) adopted.add(id)
   await untilDone(world, 'resume charging', resumeCharging)
+}
+
+/** An operator who is told of subscriptions that could not be worked on runs it again. */
+function whole<Result extends { readonly failed: readonly { subject: string; reason: string }[] }>(
+  result: Result,
+): Result {
+  if (result.failed.length === 0) return result
+  throw new Error(
+    `not brought back: ${result.failed.map(({ subject, reason }) => `${subject} ${reason}`).join(', ')}`,
+  )
 }
 
 const anHour = 3_600_000

@@ -27,12 +27,15 @@ import {
   noteFailedInvoice,
   type OpenPeriod,
 } from './adoption-rows.ts'
+import { type Failed, isolate } from './isolate.ts'
 import { BookUnreadable, readBook } from './read-book.ts'
 
 export type Adoption = {
   /** Payments of the provider that were taken over. */
   readonly adopted: number
   readonly subscriptions: number
+  /** Subscriptions of which not everything could be taken over; once they are put right the next run goes on there. */
+  readonly failed: readonly Failed[]
 }
 
 /** Taking payments over while others are made would mix up what was and what is. */
@@ -54,24 +57,38 @@ export async function adoptPayments(
   if (!(await isCalendarStopped(app.db)))
     throw new ChargingNotStopped('Charging is not stopped; run `rankledger db stop-charging` first.')
   const forgotten = await readForgotten(app, from, to)
+  const failed: Failed[] = []
   let adopted = 0
   let subscriptions = 0
   for await (const { subscription, open } of listPlaces(app)) {
     if (forgotten.size === 0) break
-    const found = await findPlaced(app, subscription, open, to, forgotten)
-    if (found.length === 0) continue
-    const placed = [...(await findInDoubt(app, subscription)), ...found].sort(
-      (a, b) => a.k - b.k || a.n - b.n,
-    )
-    // Periods that it went on with say that it began; what came of that charge has to be known first.
-    if (subscription.status === 'incomplete' && placed[0]!.k > 0) continue
-    subscriptions++
-    for await (const { reference } of adoptAll(app, subscription.subscriptionId, placed)) {
-      forgotten.delete(reference)
-      onProgress(++adopted)
+    const { subscriptionId: subject, accountId: account } = subscription
+    const adoptOne = async () => {
+      const placed = await placesOf(app, subscription, open, to, forgotten)
+      if (placed.length > 0) subscriptions++
+      for await (const { reference } of adoptAll(app, subject, placed)) {
+        forgotten.delete(reference)
+        onProgress(++adopted)
+      }
     }
+    await isolate(app, subject, adoptOne, (reason) => failed.push({ subject, account, reason }))
   }
-  return { adopted, subscriptions }
+  return { adopted, subscriptions, failed }
+}
+
+/** What is adopted of one subscription, in the order of periods and attempts. */
+async function placesOf(
+  app: BillingApp,
+  subscription: Subscription,
+  open: readonly OpenPeriod[],
+  to: Date,
+  forgotten: ReadonlyMap<string, Forgotten>,
+): Promise<Placed[]> {
+  const found = await findPlaced(app, subscription, open, to, forgotten)
+  if (found.length === 0) return []
+  const placed = [...(await findInDoubt(app, subscription)), ...found].sort((a, b) => a.k - b.k || a.n - b.n)
+  // Periods that it went on with say that it began; what came of that charge has to be known first.
+  return subscription.status === 'incomplete' && placed[0]!.k > 0 ? [] : placed
 }
 
 /** All of one subscription; tells what has found its place. */
@@ -144,7 +161,7 @@ type Placed = { readonly k: number; readonly n: number; readonly payment: Forgot
 const mostAttempts = 24
 const mostPeriods = 1_000
 
-/** The forgotten payments of one subscription, in the order of periods and attempts. */
+/** The forgotten payments of one subscription. */
 async function findPlaced(
   app: BillingApp,
   subscription: Subscription,

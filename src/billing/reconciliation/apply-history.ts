@@ -18,6 +18,7 @@ import {
   replaceTokenAgain,
   revokeTokenAgain,
 } from './applied-history-rows.ts'
+import { type Failed, isolate } from './isolate.ts'
 
 export type AppliedHistory = {
   readonly cancellations: number
@@ -30,6 +31,8 @@ export type AppliedHistory = {
   readonly lostMethods: readonly string[]
   /** Subscriptions that began after the backup; what was taken for them is found by adopting, and stays unplaced. */
   readonly lost: readonly { subscription: string; account: string }[]
+  /** Subscriptions and single facts that could not be applied; the same file brings them back once they are put right. */
+  readonly failed: readonly Failed[]
 }
 
 /**
@@ -47,16 +50,24 @@ export async function applyHistory(
   const done = { cancellations: 0, resumptions: 0, erasures: 0, trials: 0, tokens: 0 }
   const lostMethods: string[] = []
   const lost: { subscription: string; account: string }[] = []
+  const failed: Failed[] = []
   let count = 0
   for (const about of groupBySubject(forgotten)) {
-    const outcome = await applyTo(app, about, actor)
-    for (const name of Object.keys(done) as (keyof typeof done)[]) if (outcome[name]) done[name]++
-    if (outcome.methodLost) lostMethods.push(about.subscription!)
-    if (outcome.lost) lost.push({ subscription: about.subscription!, account: about.lines[0]!.account! })
+    const [first] = about.lines as [HistoryLine]
+    const subject = about.subscription ?? first.key
+    const applyOne = async () => {
+      const outcome = await applyTo(app, about, actor)
+      for (const name of Object.keys(done) as (keyof typeof done)[]) if (outcome[name]) done[name]++
+      if (outcome.methodLost) lostMethods.push(subject)
+      if (outcome.lost) lost.push({ subscription: subject, account: first.account! })
+    }
+    await isolate(app, subject, applyOne, (reason) =>
+      failed.push({ subject, account: first.account ?? null, reason }),
+    )
     count += about.lines.length
     onProgress(count)
   }
-  return { ...done, lostMethods, lost }
+  return { ...done, lostMethods, lost, failed }
 }
 
 /** Instants are written in one form and in UTC, so their text sorts as they do. */

@@ -1,11 +1,9 @@
-import { storedReason } from '../../platform/log/describe-error.ts'
 import type { BillingApp } from '../app.ts'
 import { settleFromProvider } from '../collection/settle-from-provider.ts'
 import { clearContradictions } from '../payments/contradiction.ts'
 import type { Provider, ProviderPayment } from '../providers/port.ts'
 import { listPendingRefunds } from '../refunds/refund-rows.ts'
 import { sendRefund } from '../refunds/send-refund.ts'
-import { concernsAll } from '../sweeps/sweep-failures.ts'
 import {
   type Difference,
   differenceOf,
@@ -16,6 +14,7 @@ import {
   tellDifference,
 } from './compare.ts'
 import { duplicateOf, noteDuplicate } from './duplicate-payment.ts'
+import { isolate } from './isolate.ts'
 import { findOurs } from './our-payment-rows.ts'
 
 /** What comparing the books of all providers has found so far. */
@@ -89,22 +88,32 @@ export function openBookComparison(
         listedBefore.add(nameOf(payment))
         const { reference } = payment
         const ours = known.get(reference)
-        await isolate(app, differences, { provider: name, reference, ours, theirs: payment }, async () => {
-          if (!isAnother(ours, payment)) await compareOurs(ours, payment)
-          await compareTwin(ours, payment)
-        })
+        await isolatePayment(
+          app,
+          differences,
+          { provider: name, reference, ours, theirs: payment },
+          async () => {
+            if (!isAnother(ours, payment)) await compareOurs(ours, payment)
+            await compareTwin(ours, payment)
+          },
+        )
       }
       await endContradictions()
       if (theirs.length > 0) onProgress(found.compared + seen.size, theirs.at(-1)!.reference)
     },
     async lookUp(reference) {
       const ours = await readOurs(reference)
-      await isolate(app, differences, { provider: name, reference, ours, theirs: undefined }, async () => {
-        const lookup = await provider.findPayment(reference, ours?.providerId)
-        if (lookup.kind === 'found') return compareOurs(ours, lookup.payment)
-        const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
-        if (difference) differences.push({ ...difference, provider: name })
-      })
+      await isolatePayment(
+        app,
+        differences,
+        { provider: name, reference, ours, theirs: undefined },
+        async () => {
+          const lookup = await provider.findPayment(reference, ours?.providerId)
+          if (lookup.kind === 'found') return compareOurs(ours, lookup.payment)
+          const difference = differenceOf(ours, lookup.kind === 'none' ? undefined : 'unknown')
+          if (difference) differences.push({ ...difference, provider: name })
+        },
+      )
       await endContradictions()
       seen.add(reference)
       onProgress(found.compared + seen.size, reference)
@@ -128,25 +137,16 @@ type Compared = {
   theirs: ProviderPayment | undefined
 }
 
-/** What goes wrong with one payment is told of that one. A database that is away concerns all of them. */
-export async function isolate(
+/** What goes wrong with one payment is a difference of that one. */
+export async function isolatePayment(
   app: BillingApp,
   differences: PlacedDifference[],
   { provider, reference, ours, theirs }: Compared,
   work: () => Promise<void>,
 ): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    if (concernsAll(error)) throw error
-    app.onReconcileFault?.(error, reference)
-    differences.push({
-      ...tellDifference('failed', ours, theirs),
-      provider,
-      reference,
-      reason: storedReason(error),
-    })
-  }
+  await isolate(app, reference, work, (reason) => {
+    differences.push({ ...tellDifference('failed', ours, theirs), provider, reference, reason })
+  })
 }
 
 /** Records what the provider knows and sends what we owe. Undefined: both books agree now. */

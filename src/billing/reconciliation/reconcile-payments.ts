@@ -3,7 +3,7 @@ import type { BillingApp } from '../app.ts'
 import type { Provider } from '../providers/port.ts'
 import { listUnmatched } from '../refunds/unmatched-rows.ts'
 import type { PlacedDifference } from './compare.ts'
-import { type Found, isolate, keyAtProvider, openBookComparison } from './compare-book.ts'
+import { type Found, isolatePayment, keyAtProvider, openBookComparison } from './compare-book.ts'
 import { followDuplicate } from './duplicate-payment.ts'
 import { listDuplicates } from './duplicate-payment-rows.ts'
 import {
@@ -100,11 +100,16 @@ async function followDuplicates(app: BillingApp, found: Found): Promise<void> {
     const { provider, providerId, reference } = known
     if (found.duplicates.has(keyAtProvider(provider, providerId))) continue
     const ours = (await findOurs(app.db, provider, [reference])).get(reference)
-    await isolate(app, found.differences, { provider, reference, ours, theirs: undefined }, async () => {
-      const left = await followDuplicate(app, known, ours)
-      if (left) found.differences.push({ ...left, provider })
-      found.compared++
-    })
+    await isolatePayment(
+      app,
+      found.differences,
+      { provider, reference, ours, theirs: undefined },
+      async () => {
+        const left = await followDuplicate(app, known, ours)
+        if (left) found.differences.push({ ...left, provider })
+        found.compared++
+      },
+    )
   }
   found.compared += found.duplicates.size
 }
