@@ -1,6 +1,8 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { settleFromProvider } from '../../src/billing/collection/settle-from-provider.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
+import { listAlarms } from '../../src/platform/alarm.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
 
 let world: BillingWorld
@@ -80,6 +82,63 @@ test('a bank that thinks again is followed, however often', async () => {
   expect(await world.books()).toEqual({ provider: 9900, revenue: -9900, disputes: 0 })
   await bankSays('lost', 12)
   expect(await world.books()).toEqual({ provider: 0, revenue: -9900, disputes: 9900 })
+})
+
+describe('what a record names in another currency than the payment’s is believed in nothing', () => {
+  const dollars = { minor: 9900n, currency: 'USD' } as const
+  const record = () => world.script.book.get(reference)!
+  const alarms = async (): Promise<string[]> =>
+    (await listAlarms(world.app.db, 10)).map(({ kind, subject }) => `${kind} ${subject.slice(0, 4)}`)
+  const compared = async (): Promise<string[]> =>
+    (await reconcilePayments(world.app, at(1), at(28))).differences.map(({ kind }) => kind)
+
+  test.each<[string, () => void]>([
+    [
+      'a dispute',
+      () => {
+        record().dispute = { status: 'lost', amount: dollars, openedAt: at(6), closedAt: at(9) }
+      },
+    ],
+    [
+      'what another dispute took before',
+      () => {
+        const amount = { minor: 5000n, currency: 'KRW' } as const
+        const times = { openedAt: at(6), closedAt: null }
+        record().dispute = { status: 'open', amount, ...times, alreadyLost: dollars }
+      },
+    ],
+    [
+      'a refund by hand',
+      () => {
+        const amount = { minor: 100n, currency: 'USD' } as const
+        record().refunds.push({ reference: null, amount, status: 'succeeded' })
+      },
+    ],
+  ])('%s: an alarm says so, the books differ, and nothing is booked', async (_, happen) => {
+    happen()
+    expect(await settleFromProvider(world.app, reference)).toBe('not_known')
+    expect(await alarms()).toEqual(['amount_differs pay_'])
+    expect(await compared()).toEqual(['amount'])
+    expect(await invoice()).toMatchObject({
+      amount_refunded: 0,
+      payments: [{ disputed: false, dispute: null }],
+    })
+    expect(await world.books()).toEqual({ provider: 9900, revenue: -9900 })
+    expect(await eventTypes()).toEqual([])
+
+    // Nor is anything concluded about a refund of ours, until somebody has looked.
+    world.script.nextRefunds({ kind: 'lost_answer' })
+    expect((await refund(100)).status).toBe(202)
+    expect(await alarms()).toEqual(['amount_differs pay_', 'amount_differs ref_'])
+
+    record().dispute = null
+    record().refunds = record().refunds.filter(({ reference: name }) => name !== null)
+    await world.forgetLeases()
+    await world.runDue()
+    expect(await compared()).toEqual([])
+    expect(await alarms()).toEqual([])
+    expect(await world.books()).toEqual({ provider: 9800, revenue: -9900, refunds: 100 })
+  })
 })
 
 test('what one dispute took stays gone while another is open, and comes together with what that one takes', async () => {

@@ -214,7 +214,7 @@ describe('an answer about other money than ours is never booked', () => {
       const found = await lookup(reference)
       if (found.kind !== 'found') return found
       const card = { brand: 'test', last4: '0001', expires: '01/2031' }
-      return { kind: 'found', payment: { ...found.payment, amount: won(9_900n), card } }
+      return { kind: 'found', payment: { ...found.payment, amount: won(9_900n), refunded: won(0n), card } }
     }
     await lookAgain()
     expect(await payment()).toMatchObject({ status: 'succeeded' })

@@ -173,7 +173,7 @@ describe('after a restore', () => {
       (await world.get('/summary?from=2026-04-01T00:00:00%2B09:00&to=2026-04-08T00:00:00%2B09:00')).data.days
     for (let n = 0; n < 2; n++) await rollUpDays(world.app)
     expect(await days()).toEqual([])
-    expect((await adopt()).adopted).toBe(1)
+    expect(await adopt()).toEqual({ adopted: 1, subscriptions: 1, failed: [] })
     const paid = [{ day: '2026-04-05', currency: 'KRW', paid: 9_900, refunded: 0 }]
     expect(await days()).toEqual(paid)
     await rollUpDays(world.app)

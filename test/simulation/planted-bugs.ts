@@ -29,8 +29,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'an unknown charge counts as failed',
     file: 'src/billing/payments/payment.ts',
-    from: "default:\n      return { kind: 'unknown' }\n  }\n}\n\nexport function isAsAsked",
-    to: "default:\n      return { kind: 'failed', code: 'provider_error' }\n  }\n}\n\nexport function isAsAsked",
+    from: "default:\n      return { kind: 'unknown' }\n  }\n}\n\n/** Whether a record is about",
+    to: "default:\n      return { kind: 'failed', code: 'provider_error' }\n  }\n}\n\n/** Whether a record is about",
   },
   {
     name: 'a pending payment counts as declined',
@@ -534,8 +534,8 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'other money than ours is believed',
     file: 'src/billing/payments/payment.ts',
-    from: 'return payment.reference === asked.reference && sameMoney(payment.amount, asked.amount)',
-    to: 'return payment.reference === asked.reference || sameMoney(payment.amount, asked.amount)',
+    from: 'payment.reference === asked.reference && sameMoney(payment.amount, asked.amount)',
+    to: 'payment.reference === asked.reference || sameMoney(payment.amount, asked.amount)',
   },
   {
     name: 'our refused credentials fail the payment',
@@ -1712,5 +1712,12 @@ export const plantedBugs: readonly PlantedBug[] = [
     from: ' && !adopted?.failed.length ?',
     to: ' ?',
     story: 'test/billing/restore-commands.test.ts',
+  },
+  {
+    name: 'a dispute in another currency is booked in the payment’s',
+    file: 'src/billing/payments/payment.ts',
+    from: 'return isSame && isOfOneCurrency(payment)',
+    to: 'return isSame',
+    story: 'test/billing/disputes.test.ts',
   },
 ]

@@ -8,7 +8,7 @@ import type {
   PaymentLookup,
   ProviderPayment,
 } from '../providers/port.ts'
-import { declineCodes } from '../providers/port.ts'
+import { declineCodes, isOfOneCurrency } from '../providers/port.ts'
 import type { BillingTables } from '../tables.ts'
 import { comesLate, type ResendDeclines } from './doubt.ts'
 
@@ -226,6 +226,8 @@ export function outcomeOfLookup(lookup: PaymentLookup, asked: Asked): PaymentOut
   }
 }
 
+/** Whether a record is about the money we asked for, in all that it says of money. */
 export function isAsAsked(payment: ProviderPayment, asked: Asked): boolean {
-  return payment.reference === asked.reference && sameMoney(payment.amount, asked.amount)
+  const isSame = payment.reference === asked.reference && sameMoney(payment.amount, asked.amount)
+  return isSame && isOfOneCurrency(payment)
 }

@@ -151,6 +151,13 @@ export function lostIn({ status, amount, alreadyLost }: ProviderDispute): bigint
   return status === 'lost' ? amount.minor : (alreadyLost?.minor ?? 0n)
 }
 
+/** Whether all that a record says of money is about the payment's own currency, so that its amounts can be held against each other. */
+export function isOfOneCurrency({ amount, refunded, refunds, dispute }: ProviderPayment): boolean {
+  const named = [refunded, ...refunds.map((refund) => refund.amount)]
+  if (dispute) named.push(dispute.amount, ...(dispute.alreadyLost ? [dispute.alreadyLost] : []))
+  return named.every(({ currency }) => currency === amount.currency)
+}
+
 /** Where a customer confirms a payment: with the provider's browser SDK, or at an address. */
 export type NextAction = {
   readonly type: 'authenticate'

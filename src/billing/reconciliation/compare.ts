@@ -1,6 +1,6 @@
-import type { Money } from '../money.ts'
+import { type Money, sameMoney } from '../money.ts'
 import type { PaymentStatus } from '../payments/payment.ts'
-import { lostIn, type ProviderDispute, type ProviderPayment } from '../providers/port.ts'
+import { isOfOneCurrency, lostIn, type ProviderDispute, type ProviderPayment } from '../providers/port.ts'
 
 export type OurPayment = {
   readonly paymentId: string
@@ -42,6 +42,7 @@ export type DifferenceKind =
   | 'unknown_here'
   /** We hold it for taken, and the provider knows nothing of it. */
   | 'missing_there'
+  /** Another amount, or in any of what it says another currency. */
   | 'amount'
   | 'status'
   | 'refunded'
@@ -94,9 +95,10 @@ export function isAnother(ours: OurPayment | undefined, theirs: ProviderPayment)
 }
 
 /** Whether money was taken that neither went back nor was lost to the bank. */
-export function holdsMoney({ status, amount, refunded, dispute }: ProviderPayment): boolean {
+export function holdsMoney(payment: ProviderPayment): boolean {
+  const { status, amount, refunded, dispute } = payment
   const lost = dispute ? lostIn(dispute) : 0n
-  return status === 'paid' && amount.minor > refunded.minor + lost
+  return status === 'paid' && (!isOfOneCurrency(payment) || amount.minor > refunded.minor + lost)
 }
 
 function kindOf(
@@ -107,9 +109,7 @@ function kindOf(
   if (theirs === 'unknown') return ours ? 'undecided' : undefined
   if (!theirs) return ours?.status === 'succeeded' ? 'missing_there' : isOpen ? 'undecided' : undefined
   if (!ours) return 'unknown_here'
-  if (theirs.amount.currency !== ours.amount.currency || theirs.amount.minor !== ours.amount.minor) {
-    return 'amount'
-  }
+  if (!sameMoney(theirs.amount, ours.amount) || !isOfOneCurrency(theirs)) return 'amount'
   if (theirs.status === 'pending') return 'undecided'
   // Both wait for the customer; what we have given up must not.
   if (theirs.status === 'awaiting') return isOpen ? undefined : 'status'

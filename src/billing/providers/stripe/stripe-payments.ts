@@ -39,7 +39,9 @@ export function paymentOf(
   if (!named || typeof intent.id !== 'string' || !Number.isSafeInteger(intent.created)) return undefined
   const charge = typeof intent.latest_charge === 'object' ? intent.latest_charge : null
   const refunded = charge ? fromStripeAmount(charge.amount_refunded, charge.currency) : nothingOf(named)
-  if (!refunded) return undefined
+  // It is told alone, and as it is: nobody may add it up with others.
+  const foreign = disputes.find(({ currency, status: word }) => currency !== intent.currency && isReal(word))
+  if (!refunded || (foreign && !fromStripeAmount(foreign.amount, foreign.currency))) return undefined
   const decline = status === 'declined' ? declineIn(intent) : undefined
   const at = new Date(intent.created * 1000)
   return {
@@ -50,9 +52,9 @@ export function paymentOf(
     rawCode: decline?.raw ?? null,
     nextAction: status === 'awaiting' ? nextActionOf(intent, at) : null,
     amount: named,
-    refunded: refunded.currency === named.currency ? refunded : nothingOf(named),
+    refunded,
     refunds: (charge?.refunds?.data ?? []).map(refundOf).filter((refund) => refund !== undefined),
-    dispute: disputeOf(disputes),
+    dispute: disputeOf(foreign ? [foreign] : disputes),
     card: charge ? cardOf(charge.payment_method_details?.card) : null,
     at,
     live: intent.livemode,
@@ -121,6 +123,10 @@ const disputeStatuses: Readonly<Record<string, ProviderDispute['status']>> = {
   appeal_under_review: 'open',
   won: 'won',
   lost: 'lost',
+}
+
+function isReal(status: string): boolean {
+  return Object.hasOwn(disputeStatuses, status)
 }
 
 /** The newest that is open counts, else those that were lost, else the newest; what was lost once stays lost. */
