@@ -49,6 +49,7 @@ export type DueTurn =
   | 'renewals'
   | 'retries'
   | 'sends'
+  | 'probes'
   | 'lookups'
   | 'payment_methods'
   | 'refunds'
@@ -60,6 +61,7 @@ const useOf: Readonly<Record<DueTurn, ProviderUse>> = {
   renewals: 'charges',
   retries: 'charges',
   sends: 'charges',
+  probes: 'lookups',
   lookups: 'lookups',
   payment_methods: 'lookups',
   refunds: 'refunds',
@@ -148,7 +150,8 @@ const dueByClock: Readonly<Record<string, Kind>> = {
 }
 
 const dueByProvider: Readonly<Record<string, Kind>> = {
-  provider_probed: { turn: 'lookups', work: probeProviders, due: probeDue },
+  // Whoever asks a silent provider may wait for as long as a call may take, and nobody waits behind that.
+  provider_probed: { turn: 'probes', work: probeProviders, due: probeDue },
   payments_looked_up: {
     turn: 'lookups',
     work: resolveOpenPayments,

@@ -1,7 +1,9 @@
 import { afterEach, expect, test } from 'vitest'
+import { listDueTurns, runTurn } from '../../src/billing/due.ts'
 import { wakeUnsettled } from '../../src/billing/unsettled-rows.ts'
 import { openWorld, type World } from '../world.ts'
 import { type BillingWorld, openBillingWorld } from './billing-world.ts'
+import { scriptedProvider } from './scripted-provider.ts'
 
 let world: BillingWorld | undefined
 afterEach(async () => {
@@ -57,6 +59,54 @@ test('waits for a silent provider grow to an hour, and all that waits is due at 
   for (let sweep = 0; sweep < 2; sweep++) await world.runDue()
   expect(await waits(world)).toEqual([])
   expect(await world.books()).toEqual({ provider: 29_600, revenue: -29_700, refunds: 100 })
+})
+
+test('a provider that hangs while it is probed holds up no lookup of another, and no probe of it', async () => {
+  const second = scriptedProvider({}, 'second')
+  world = await openBillingWorld({ others: [second] })
+  const { app, script } = world
+  script.state.silent = true
+  const accounts = ['at_first', 'due_at_second', 'waits_at_second']
+  for (const account of accounts) expect((await world.subscribe(account)).status).toBe(202)
+  for (const table of ['payment', 'payment_method'])
+    await world.rows(`update billing.${table} set provider = 'second' where account_id like '%_at_second'`)
+  await world.rows(`update billing.payment set sending_until = null, unanswered = account_id <> 'due_at_second',
+    next_lookup_at = clock_timestamp() + case account_id when 'due_at_second' then interval '0' else interval '1 hour' end`)
+  const statusOf = async (account: string) =>
+    (
+      await world!.rows<{ status: string }>('select status from billing.payment where account_id = $1', [
+        account,
+      ])
+    )[0]!.status
+
+  // The second one is silent too, at first.
+  second.state.silent = true
+  let answer = () => {}
+  const hanging = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  script.provider.findPayment = async () => {
+    await hanging
+    return { kind: 'unknown' }
+  }
+  expect(await listDueTurns(app)).toEqual(expect.arrayContaining(['probes', 'lookups']))
+  const probing = runTurn(() => app, 'probes')
+  await expect.poll(() => second.calls.findPayment).toBe(1)
+
+  second.state.silent = false
+  const lookingUp = runTurn(() => app, 'lookups')
+  await expect.poll(() => statusOf('due_at_second')).toBe('succeeded')
+  await passSeconds(world, 20)
+  await lookingUp
+  await expect
+    .poll(async () => {
+      await runTurn(() => app, 'lookups')
+      return statusOf('waits_at_second')
+    })
+    .toBe('succeeded')
+  expect(await statusOf('at_first')).toBe('unknown')
+  answer()
+  await probing
 })
 
 test('all that waits is made due in the order of ids, so that it waits in no ring with others', async () => {

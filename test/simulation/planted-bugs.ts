@@ -1720,4 +1720,11 @@ export const plantedBugs: readonly PlantedBug[] = [
     to: 'return isSame',
     story: 'test/billing/disputes.test.ts',
   },
+  {
+    name: 'lookups wait for the probe of a provider that hangs',
+    file: 'src/billing/due.ts',
+    from: "provider_probed: { turn: 'probes', work",
+    to: "provider_probed: { turn: 'lookups', work",
+    story: 'test/billing/silence.test.ts',
+  },
 ]
