@@ -4,8 +4,8 @@ import type pg from 'pg'
 import { type JsonAnswer, openFetchJson } from '../platform/fetch-json.ts'
 
 /** Something that happened to a payment. */
-export type News = {
-  readonly eventId: string
+export type ProviderEvent = {
+  readonly id: string
   /** `payment.paid`, `payment.declined`, `payment.refunded` and so on, as the book calls it. */
   readonly type: string
   readonly reference: string
@@ -20,7 +20,7 @@ export type NotifierOptions = {
   readonly url: string | undefined
   readonly secrets: () => readonly string[]
   /** How the provider tells it; undefined where it says nothing of this. */
-  readonly render?: (news: News, secret: string) => Promise<Notification | undefined>
+  readonly render?: (event: ProviderEvent, secret: string) => Promise<Notification | undefined>
   readonly onError: (error: unknown) => void
 }
 
@@ -88,7 +88,7 @@ export function openNotifier({
   const deliver = async (delivery: Delivery): Promise<void> => {
     const [secret] = secrets()
     if (secret === undefined) return
-    const notification = await render(newsOf(delivery), secret)
+    const notification = await render(eventOf(delivery), secret)
     if (!notification) return settle({ id: delivery.id, status: 'delivered', waitMs: 0 })
     const { headers, body } = notification
     settle(verdictOn(delivery, await fetchJson({ method: 'POST', url, headers, body })))
@@ -114,7 +114,7 @@ export function openNotifier({
       const claimed = await claim(pool, room).catch(noneAfter(onError))
       for (const delivery of claimed) send(delivery)
       if (claimed.length === room) continue
-      // That was all. News that comes thick and fast is fetched together.
+      // That was all. Events that come thick and fast are fetched together.
       await pause(gatherMs, stop.signal)
       await bell.heard()
     }
@@ -191,9 +191,9 @@ async function claim(pool: pg.Pool, most: number): Promise<Delivery[]> {
   return rows
 }
 
-function newsOf(delivery: Delivery): News {
+function eventOf(delivery: Delivery): ProviderEvent {
   return {
-    eventId: delivery.event_id,
+    id: delivery.event_id,
     type: delivery.type,
     reference: delivery.reference,
     refundReference: delivery.refund_reference,
@@ -201,19 +201,19 @@ function newsOf(delivery: Delivery): News {
   }
 }
 
-const inOwnWords = async (news: News, secret: string) => signedNotification(news, secret)
+const inOwnWords = async (event: ProviderEvent, secret: string) => signedNotification(event, secret)
 
 /** As the sandbox tells it. */
-export function signedNotification(news: News, secret: string): Notification {
+export function signedNotification(event: ProviderEvent, secret: string): Notification {
   const body = JSON.stringify({
-    type: news.type,
-    timestamp: news.happenedAt.toISOString(),
+    type: event.type,
+    timestamp: event.happenedAt.toISOString(),
     data: {
-      reference: news.reference,
-      ...(news.refundReference !== null && { refund_reference: news.refundReference }),
+      reference: event.reference,
+      ...(event.refundReference !== null && { refund_reference: event.refundReference }),
     },
   })
-  return { headers: signed(news.eventId, body, secret), body }
+  return { headers: signed(event.id, body, secret), body }
 }
 
 /** Standard Webhooks: HMAC-SHA256 over id, real time and body. */

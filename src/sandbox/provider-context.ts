@@ -12,7 +12,7 @@ export type ProviderContext = {
   readonly moveClock: (instant: Date) => Promise<void>
   readonly keyWindowMs: number
   readonly closing: AbortSignal
-  /** Has the notifier look as soon as an entry that may be news is in the book. */
+  /** Has the notifier look as soon as an entry that may be told of is in the book. */
   notifyAfter<T>(entry: Promise<T>): Promise<T>
 }
 

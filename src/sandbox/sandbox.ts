@@ -57,7 +57,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
     pool,
     ...options.webhook,
     ...(wire.unsigned && { secrets: () => [''] }),
-    render: (news, secret) => wire.notification(news, secret, context),
+    render: (event, secret) => wire.notification(event, secret, context),
     onError,
   })
   const context: ProviderContext = {

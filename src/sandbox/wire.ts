@@ -1,7 +1,7 @@
 import type { Http } from '../platform/http/http.ts'
 import { adminRoutes } from './admin-routes.ts'
 import { chargeRoutes } from './charge-routes.ts'
-import { type News, type Notification, signedNotification } from './notifier.ts'
+import { type Notification, type ProviderEvent, signedNotification } from './notifier.ts'
 import type { ProviderContext } from './provider-context.ts'
 import { requireOneOf } from './secret-key.ts'
 
@@ -15,7 +15,11 @@ export type Wire = {
   /** Mounts its routes, with its own way to tell who calls, and the staff's under `/__sandbox`. */
   routes(http: Http, context: ProviderContext, keys: readonly string[]): void
   /** A notification as it goes out; undefined where this provider sends none of its kind. */
-  notification(news: News, secret: string, context: ProviderContext): Promise<Notification | undefined>
+  notification(
+    event: ProviderEvent,
+    secret: string,
+    context: ProviderContext,
+  ): Promise<Notification | undefined>
 }
 
 const dayMs = 86_400_000
@@ -29,7 +33,7 @@ export const sandboxWire: Wire = {
     chargeRoutes(http, context)
     adminRoutes(http, context)
   },
-  async notification(news, secret) {
-    return signedNotification(news, secret)
+  async notification(event, secret) {
+    return signedNotification(event, secret)
   },
 }

@@ -4,14 +4,15 @@ import Type from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { Http } from '../../platform/http/http.ts'
 import { newId } from '../../platform/id.ts'
-import { Refusal } from '../../platform/refusal.ts'
 import { parseInstant } from '../../platform/time.ts'
 import type { BookPayment, BookRefund } from '../book-payment.ts'
 import { findCard } from '../cards.ts'
 import { currencies } from '../currencies.ts'
 import { enter } from '../enter.ts'
 import type { Mishap } from '../faults.ts'
+import { findPaymentBy, type PaymentOnBook } from '../find-payment.ts'
 import { followModeOfKey } from '../live-mode.ts'
+import { isOwnFault } from '../own-fault.ts'
 import { hold, type ProviderContext, sendJson } from '../provider-context.ts'
 import { describe, issue, remove, storeIdOf } from './portone-billing-keys.ts'
 import { gatewayError, PortoneError, type PortoneErrorType, pgCodeOf } from './portone-errors.ts'
@@ -61,7 +62,7 @@ export function portoneRoutes(http: Http, context: ProviderContext): void {
   const echoes = new Map<string, Echo>()
 
   http.register(async (portone: Http) => {
-    portone.setErrorHandler(answerError)
+    portone.setErrorHandler(sendPortoneError)
     followModeOfKey(portone, isLiveSecret, inLiveMode)
     portone.addHook('onRequest', requireApiSecret)
     portone.addHook('onRequest', refuseWhenDown(context))
@@ -112,18 +113,12 @@ function refuseWhenDown(context: ProviderContext) {
   }
 }
 
-async function answerError(error: unknown, _request: FastifyRequest, reply: FastifyReply) {
+async function sendPortoneError(error: unknown, _request: FastifyRequest, reply: FastifyReply) {
   const told =
     error instanceof PortoneError
       ? error
-      : new PortoneError(isOurs(error) ? 'SERVICE_UNAVAILABLE' : 'INVALID_REQUEST')
+      : new PortoneError(isOwnFault(error) ? 'SERVICE_UNAVAILABLE' : 'INVALID_REQUEST')
   return reply.code(told.status).send(told.body)
-}
-
-/** A fault of this server, and not of what it was sent. */
-function isOurs(error: unknown): boolean {
-  if (error instanceof Refusal) return error.status >= 500
-  return ((error as { statusCode?: number }).statusCode ?? 500) >= 500
 }
 
 function parsed(text: string): unknown {
@@ -312,17 +307,17 @@ function misnamed(told: RenderedPayment, echo: Echo | undefined): RenderedPaymen
     : { ...told, currency: told.currency === 'USD' ? 'KRW' : 'USD' }
 }
 
-type Found = { payment: BookPayment; billingKey: string; description: string }
-
-async function findPayment(context: ProviderContext, paymentId: string): Promise<Found> {
-  const found = await context.book.find(paymentId)
-  const payment: BookPayment | undefined = found && JSON.parse(found.payment)
-  // The book finds by its own id too, which is nobody's name here.
-  if (!found || payment?.reference !== paymentId) throw new PortoneError('PAYMENT_NOT_FOUND')
-  return { ...found, payment }
+async function findPayment(context: ProviderContext, paymentId: string): Promise<PaymentOnBook> {
+  const found = await findPaymentBy(context.book, 'reference', paymentId)
+  if (!found) throw new PortoneError('PAYMENT_NOT_FOUND')
+  return found
 }
 
-async function render(context: ProviderContext, found: Found, storeId: string): Promise<RenderedPayment> {
+async function render(
+  context: ProviderContext,
+  found: PaymentOnBook,
+  storeId: string,
+): Promise<RenderedPayment> {
   const reasons = new Map<string, string>()
   for (const { reference } of found.payment.refunds) {
     const kept = await context.objects.get<{ reason: string }>('reason', reference)

@@ -2,8 +2,7 @@ import Type from 'typebox'
 import type { Http } from '../../platform/http/http.ts'
 import { adminRoutes } from '../admin-routes.ts'
 import type { BookPayment } from '../book-payment.ts'
-import type { News } from '../notifier.ts'
-import { signed } from '../notifier.ts'
+import { type ProviderEvent, signed } from '../notifier.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { refuse } from '../refusals.ts'
 import { requireSomeCredentials } from '../secret-key.ts'
@@ -24,20 +23,20 @@ export const portoneWire: Wire = {
       browserRoutes(staff, context)
     })
   },
-  async notification(news, secret, context) {
-    const told = await dataOf(news, context)
+  async notification(event, secret, context) {
+    const told = await dataOf(event, context)
     if (!told) return undefined
     const body = JSON.stringify({
       type: told.type,
-      timestamp: news.happenedAt.toISOString(),
+      timestamp: event.happenedAt.toISOString(),
       data: {
-        paymentId: news.reference,
+        paymentId: event.reference,
         storeId: defaultStoreId,
-        transactionId: transactionIdOf(news.reference),
+        transactionId: transactionIdOf(event.reference),
         ...(told.cancellationId !== undefined && { cancellationId: told.cancellationId }),
       },
     })
-    return { headers: signed(news.eventId, body, secret), body }
+    return { headers: signed(event.id, body, secret), body }
   },
 }
 
@@ -75,13 +74,13 @@ const types: Readonly<Record<string, string>> = {
 
 type Told = { type: string; cancellationId?: string }
 
-async function dataOf(news: News, context: ProviderContext): Promise<Told | undefined> {
-  const type = types[news.type]
+async function dataOf(event: ProviderEvent, context: ProviderContext): Promise<Told | undefined> {
+  const type = types[event.type]
   if (type !== undefined) return { type }
-  const found = await context.book.find(news.reference)
+  const found = await context.book.find(event.reference)
   if (!found) return undefined
   const payment: BookPayment = JSON.parse(found.payment)
-  const refund = payment.refunds.find(({ reference }) => reference === news.refundReference)
+  const refund = payment.refunds.find(({ reference }) => reference === event.refundReference)
   if (!refund) return undefined
   const isAll = payment.amount === payment.amount_refunded
   return { type: isAll ? 'Transaction.Cancelled' : 'Transaction.PartialCancelled', cancellationId: refund.id }

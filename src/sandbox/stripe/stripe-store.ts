@@ -3,7 +3,7 @@ import type Stripe from 'stripe'
 import { newId } from '../../platform/id.ts'
 import type { Entered, Notice } from '../book.ts'
 import type { BookPayment, BookRefund } from '../book-payment.ts'
-import type { News } from '../notifier.ts'
+import type { ProviderEvent } from '../notifier.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { fromWire } from './stripe-amounts.ts'
 import { cardOfSetup, findStripeCard } from './stripe-cards.ts'
@@ -136,8 +136,8 @@ function openStripeStore(context: ProviderContext) {
       return objects.ofReference<Intent>('payment_intent', name)
     },
 
-    /** What the charge that this news is of made of its intent, where this process made it and has not told of it yet. */
-    takeFresh({ type, reference }: News): Fresh | undefined {
+    /** What the charge that this event is of made of its intent, where this process made it and has not told of it yet. */
+    takeFresh({ type, reference }: ProviderEvent): Fresh | undefined {
       const one = fresh.get(reference)
       if (type !== `payment.${one?.payment.status}`) return undefined
       fresh.delete(reference)

@@ -4,7 +4,7 @@ import Type from 'typebox'
 import type { Http } from '../../platform/http/http.ts'
 import { newId } from '../../platform/id.ts'
 import { adminRoutes } from '../admin-routes.ts'
-import type { News, Notification } from '../notifier.ts'
+import type { Notification, ProviderEvent } from '../notifier.ts'
 import type { ProviderContext } from '../provider-context.ts'
 import { refuse } from '../refusals.ts'
 import { requireOneOf } from '../secret-key.ts'
@@ -36,8 +36,8 @@ export const stripeWire: Wire = {
       staffRoutes(scope as unknown as Http, context, store)
     })
   },
-  async notification(news, secret, context) {
-    return notificationOf(news, secret, stripeStoreOf(context))
+  async notification(event, secret, context) {
+    return notificationOf(event, secret, stripeStoreOf(context))
   },
 }
 
@@ -111,24 +111,24 @@ const eventTypes: Readonly<Record<string, string>> = {
 }
 
 async function notificationOf(
-  news: News,
+  event: ProviderEvent,
   secret: string,
   store: StripeStore,
 ): Promise<Notification | undefined> {
-  const type = eventTypes[news.type]
-  const fresh = store.takeFresh(news)
-  const intent = fresh?.intent ?? (await store.intentNamed(news.reference))
+  const type = eventTypes[event.type]
+  const fresh = store.takeFresh(event)
+  const intent = fresh?.intent ?? (await store.intentNamed(event.reference))
   const payment = fresh?.payment ?? (intent && (await store.paymentOf(intent)))
   if (type === undefined || !intent || !payment) return undefined
-  const object = await objectOf(type, news)
+  const object = await objectOf(type, event)
   if (!object) return undefined
-  const id = `evt_${news.eventId.replace(/^whk_/, '')}`
-  const event = renderEvent({ id, type, created: seconds(news.happenedAt.toISOString()), key: null }, object)
-  const told = JSON.stringify(event, null, 2)
+  const id = `evt_${event.id.replace(/^whk_/, '')}`
+  const created = seconds(event.happenedAt.toISOString())
+  const told = JSON.stringify(renderEvent({ id, type, created, key: null }, object), null, 2)
   const body = intent.isLive ? inLiveMode(told) : told
   return { headers: { 'stripe-signature': signatureOf(body, secret) }, body }
 
-  async function objectOf(kind: string, { refundReference }: News): Promise<object | undefined> {
+  async function objectOf(kind: string, { refundReference }: ProviderEvent): Promise<object | undefined> {
     if (kind.startsWith('payment_intent.')) return store.show(intent!, [], payment)
     if (kind === 'charge.refunded') return store.chargeOf(intent!, payment!, false)
     if (kind.startsWith('charge.dispute.')) return renderDispute(intent!, payment!)

@@ -3,13 +3,14 @@ import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
 import type { Http } from '../../platform/http/http.ts'
 import { newId } from '../../platform/id.ts'
-import { Refusal } from '../../platform/refusal.ts'
 import { parseInstant } from '../../platform/time.ts'
 import type { Entered } from '../book.ts'
 import type { BookPayment } from '../book-payment.ts'
 import { findCard, type TestCard } from '../cards.ts'
 import { enter } from '../enter.ts'
 import type { Faults, Mishap } from '../faults.ts'
+import { findPaymentBy, type PaymentOnBook } from '../find-payment.ts'
+import { isOwnFault } from '../own-fault.ts'
 import { hold, type ProviderContext, sendJson } from '../provider-context.ts'
 import { CustomerKey, chargeable, issue, remove } from './toss-billing-keys.ts'
 import { declineOf, TossError } from './toss-errors.ts'
@@ -36,7 +37,7 @@ const isCancel = Compile(Cancel)
 /** Toss's API for merchants, under `/v1`. */
 export function tossRoutes(http: Http, context: ProviderContext): void {
   http.register(async (toss: Http) => {
-    toss.setErrorHandler(answerError)
+    toss.setErrorHandler(sendTossError)
     toss.addHook('onRequest', requireSecretKey)
     toss.addHook('onRequest', refuseWhenDown(context))
 
@@ -83,18 +84,12 @@ function refuseWhenDown(context: ProviderContext) {
   }
 }
 
-async function answerError(error: unknown, _request: FastifyRequest, reply: FastifyReply) {
+async function sendTossError(error: unknown, _request: FastifyRequest, reply: FastifyReply) {
   const told =
     error instanceof TossError
       ? error
-      : new TossError(isOurs(error) ? 'FAILED_INTERNAL_SYSTEM_PROCESSING' : 'INVALID_REQUEST')
+      : new TossError(isOwnFault(error) ? 'FAILED_INTERNAL_SYSTEM_PROCESSING' : 'INVALID_REQUEST')
   return reply.code(told.status).send({ code: told.code, message: told.message })
-}
-
-/** A fault of this server, and not of what it was sent. */
-function isOurs(error: unknown): boolean {
-  if (error instanceof Refusal) return error.status >= 500
-  return ((error as { statusCode?: number }).statusCode ?? 500) >= 500
 }
 
 async function charge(context: ProviderContext, request: FastifyRequest, reply: FastifyReply, key: string) {
@@ -281,19 +276,18 @@ async function lookUp(context: ProviderContext, reply: FastifyReply, name: strin
   return sendJson(reply, 200, JSON.stringify(misnamed(told, context.faults.lookupEcho(faults, name))))
 }
 
-type Found = { payment: BookPayment; billingKey: string; description: string }
-
-async function findPayment(context: ProviderContext, name: string, by: 'reference' | 'id'): Promise<Found> {
-  const found = await context.book.find(name)
+async function findPayment(
+  context: ProviderContext,
+  name: string,
+  by: 'reference' | 'id',
+): Promise<PaymentOnBook> {
+  const found = await findPaymentBy(context.book, by, name)
   if (!found) throw new TossError('NOT_FOUND_PAYMENT')
-  const payment: BookPayment = JSON.parse(found.payment)
-  // The book finds by either; here each has its own address.
-  if (payment[by] !== name) throw new TossError('NOT_FOUND_PAYMENT')
-  return { ...found, payment }
+  return found
 }
 
 /** A payment of the book in Toss's words. */
-export async function render(context: ProviderContext, { payment, billingKey, description }: Found) {
+export async function render(context: ProviderContext, { payment, billingKey, description }: PaymentOnBook) {
   const reasons = new Map<string, string>()
   for (const { reference } of payment.refunds) {
     const kept = await context.objects.get<{ reason: string }>('reason', reference)

@@ -1,6 +1,6 @@
 import type { Http } from '../../platform/http/http.ts'
 import { adminRoutes } from '../admin-routes.ts'
-import type { BookPayment } from '../book-payment.ts'
+import { findPaymentBy } from '../find-payment.ts'
 import { requireSomeCredentials } from '../secret-key.ts'
 import type { Wire } from '../wire.ts'
 import { render, tossRoutes } from './toss-routes.ts'
@@ -20,23 +20,22 @@ export const tossWire: Wire = {
       adminRoutes(staff, context)
     })
   },
-  async notification(news, _secret, context) {
-    if (!told.has(news.type)) return undefined
-    const found = await context.book.find(news.reference)
+  async notification(event, _secret, context) {
+    if (!told.has(event.type)) return undefined
+    const found = await findPaymentBy(context.book, 'reference', event.reference)
     if (!found) return undefined
-    const payment: BookPayment = JSON.parse(found.payment)
-    const data = await render(context, { ...found, payment })
+    const data = await render(context, found)
     return {
       // Payment events carry no signature.
       headers: {
         'tosspayments-webhook-transmission-time': new Date().toISOString(),
         'tosspayments-webhook-transmission-retried-count': '0',
-        'tosspayments-webhook-transmission-id': `whtrans_${news.eventId}`,
+        'tosspayments-webhook-transmission-id': `whtrans_${event.id}`,
       },
       body: JSON.stringify({
         eventType: 'PAYMENT_STATUS_CHANGED',
         // Without an offset, in Korean time, to the microsecond.
-        createdAt: `${new Date(news.happenedAt.getTime() + 9 * 3_600_000).toISOString().slice(0, -1)}000`,
+        createdAt: `${new Date(event.happenedAt.getTime() + 9 * 3_600_000).toISOString().slice(0, -1)}000`,
         data,
       }),
     }
