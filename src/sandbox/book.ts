@@ -60,8 +60,14 @@ export type Book = ReturnType<typeof openBook>
 
 const shared = { together: 50, atOnce: 1 }
 
-/** The provider's book of money. Each entry is in one transaction; charges that come at once share theirs. */
-export function openBook(pool: pg.Pool) {
+/** What becomes of disputed money that the bank has while it decides. */
+const moneyMoves = { open: 'payment.funds_withdrawn', won: 'payment.funds_reinstated', lost: null } as const
+
+/**
+ * The provider's book of money. Each entry is in one transaction; charges that come at once share theirs.
+ * `withdrawsDisputed`: the bank has what is disputed while it decides.
+ */
+export function openBook(pool: pg.Pool, { withdrawsDisputed = false } = {}) {
   const chargeTogether = shareStatements(shared, (charges: readonly NewCharge[]) =>
     insertCharges(pool, charges),
   )
@@ -185,19 +191,28 @@ export function openBook(pool: pg.Pool) {
       return rows
     },
 
+    /** Where the bank has the money while it decides, each move of it is told of beside what it decided. */
     async dispute(
       payment: string,
       status: 'open' | 'won' | 'lost',
       amount: number | undefined,
       now: Date,
     ): Promise<unknown> {
-      const { rows } = await pool.query('select sandbox.dispute($1, $2, $3, $4, $5) as payment', [
-        payment,
-        status,
-        amount ?? null,
-        now,
-        newId('whk_'),
-      ])
+      const { rows } = await pool.query(
+        `with disputed as materialized (select sandbox.dispute($1, $2, $3, $4, $5) as payment)
+         select payment, case when payment is not null and $7::text is not null then
+           sandbox.notify($6, $7, payment ->> 'reference', null, $4, 1, interval '0') end
+         from disputed`,
+        [
+          payment,
+          status,
+          amount ?? null,
+          now,
+          newId('whk_'),
+          newId('whk_'),
+          withdrawsDisputed ? moneyMoves[status] : null,
+        ],
+      )
       return rows[0]?.payment
     },
 

@@ -52,7 +52,7 @@ export async function openSandbox(options: SandboxOptions): Promise<Sandbox> {
   const closing = new AbortController()
   // Every connection held open listens for the end.
   setMaxListeners(0, closing.signal)
-  const book = openBook(pool)
+  const book = openBook(pool, wire)
   const notifier = openNotifier({
     pool,
     ...options.webhook,

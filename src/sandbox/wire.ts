@@ -12,6 +12,8 @@ export type Wire = {
   readonly keyWindowMs: number
   /** Its notifications carry no signature, so that it needs no secret to send them. */
   readonly unsigned?: true
+  /** The bank has what is disputed while it decides, and it is told when that money goes and comes back. */
+  readonly withdrawsDisputed?: true
   /** Mounts its routes, with its own way to tell who calls, and the staff's under `/__sandbox`. */
   routes(http: Http, context: ProviderContext, keys: readonly string[]): void
   /** A notification as it goes out; undefined where this provider sends none of its kind. */

@@ -92,15 +92,17 @@ describe('what a record names in another currency than the payment’s is believ
   const compared = async (): Promise<string[]> =>
     (await reconcilePayments(world.app, at(1), at(28))).differences.map(({ kind }) => kind)
 
-  test.each<[string, () => void]>([
+  test.each<[string, 409 | 202, () => void]>([
     [
       'a dispute',
+      409,
       () => {
         record().dispute = { status: 'lost', amount: dollars, openedAt: at(6), closedAt: at(9) }
       },
     ],
     [
       'what another dispute took before',
+      409,
       () => {
         const amount = { minor: 5000n, currency: 'KRW' } as const
         const times = { openedAt: at(6), closedAt: null }
@@ -109,12 +111,13 @@ describe('what a record names in another currency than the payment’s is believ
     ],
     [
       'a refund by hand',
+      202,
       () => {
         const amount = { minor: 100n, currency: 'USD' } as const
         record().refunds.push({ reference: null, amount, status: 'succeeded' })
       },
     ],
-  ])('%s: an alarm says so, the books differ, and nothing is booked', async (_, happen) => {
+  ])('%s: an alarm says so, the books differ, and nothing is booked', async (_, refundAnswer, happen) => {
     happen()
     expect(await settleFromProvider(world.app, reference)).toBe('not_known')
     expect(await alarms()).toEqual(['amount_differs pay_'])
@@ -128,17 +131,84 @@ describe('what a record names in another currency than the payment’s is believ
 
     // Nor is anything concluded about a refund of ours, until somebody has looked.
     world.script.nextRefunds({ kind: 'lost_answer' })
-    expect((await refund(100)).status).toBe(202)
-    expect(await alarms()).toEqual(['amount_differs pay_', 'amount_differs ref_'])
+    expect((await refund(100)).status).toBe(refundAnswer)
+    const isSent = refundAnswer === 202
+    expect(await alarms()).toEqual(['amount_differs pay_', ...(isSent ? ['amount_differs ref_'] : [])])
 
+    // Somebody has, and it was about the payment's own currency.
+    const isDisputed = record().dispute !== null
     record().dispute = null
+    if (isDisputed) world.script.dispute(reference, 'won', at(10))
     record().refunds = record().refunds.filter(({ reference: name }) => name !== null)
     await world.forgetLeases()
     await world.runDue()
     expect(await compared()).toEqual([])
     expect(await alarms()).toEqual([])
-    expect(await world.books()).toEqual({ provider: 9800, revenue: -9900, refunds: 100 })
+    expect(await world.books()).toEqual(
+      isSent ? { provider: 9800, revenue: -9900, refunds: 100 } : { provider: 9900, revenue: -9900 },
+    )
   })
+})
+
+/** The bank has the money from now on, whatever it has decided. */
+async function bankTakes() {
+  world.script.withdraw(reference)
+  for (let times = 0; times < 2; times++) await settleFromProvider(world.app, reference)
+}
+const postings = async () =>
+  (await world.rows<{ cause: string }>('select cause from billing.ledger_transfer order by id')).map(
+    ({ cause }) => cause.replace(paymentId, 'ours'),
+  )
+
+test('what the bank takes when a dispute is opened is booked at once, and stays gone when it is lost', async () => {
+  await bankSays('open', 6, 5000n)
+  expect(await world.books()).toEqual({ provider: 9900, revenue: -9900 })
+  await bankTakes()
+  expect((await invoice()).payments[0]).toMatchObject({
+    disputed: true,
+    dispute: { status: 'open', amount: 5000, closed_at: null },
+  })
+  expect(await world.books()).toEqual({ provider: 4900, revenue: -9900, disputes: 5000 })
+  expect(await refund(100)).toMatchObject({ status: 409, body: { error: { code: 'payment_disputed' } } })
+  await bankSays('lost', 9)
+  expect(await world.books()).toEqual({ provider: 4900, revenue: -9900, disputes: 5000 })
+  expect(await postings()).toEqual(['payment:ours', 'dispute_lost:ours'])
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_lost'])
+})
+
+test('a dispute that is won brings back what the bank took when it was opened, once the bank gives it back', async () => {
+  await bankSays('open', 6)
+  await bankTakes()
+  world.script.dispute(reference, 'won', at(9))
+  await bankTakes()
+  expect((await invoice()).payments[0]).toMatchObject({ disputed: false, dispute: { status: 'won' } })
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, disputes: 9900 })
+  await bankSays('won', 9)
+  expect(await world.books()).toEqual({ provider: 9900, revenue: -9900, disputes: 0 })
+  expect(await postings()).toEqual(['payment:ours', 'dispute_lost:ours', 'dispute_reversal:ours:2'])
+  expect(await eventTypes()).toEqual(['payment.disputed', 'payment.dispute_won'])
+  expect((await refund(100)).status).toBe(200)
+})
+
+test('of a dispute that was recorded before anybody counted what the bank took, the next lookup books it', async () => {
+  await bankSays('open', 5)
+  world.script.withdraw(reference)
+  await world.advanceTo('2026-03-06T12:00:00+09:00')
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, disputes: 9900 })
+  expect(await eventTypes()).toEqual(['payment.disputed'])
+})
+
+test('a refund that was on its way when the bank took the money is refused, and goes when the dispute is won', async () => {
+  world.script.nextRefunds({ kind: 'lost_request' })
+  expect(await refund(900)).toMatchObject({ status: 202 })
+  world.script.dispute(reference, 'open', at(5))
+  await bankTakes()
+  expect((await world.books())['disputes']).toBe(9900)
+  await world.advanceTo('2026-03-08T09:00:00+09:00')
+  expect((await invoice()).refunds).toMatchObject([{ status: 'failed' }])
+  await bankSays('won', 9)
+  expect(await world.books()).toEqual({ provider: 9900, revenue: -9900, disputes: 0 })
+  expect((await refund(900)).status).toBe(200)
 })
 
 test('what one dispute took stays gone while another is open, and comes together with what that one takes', async () => {
@@ -307,7 +377,10 @@ test('with DISPUTE_POLICY=cancel a dispute ends the subscription at once, and no
   await world.runDue()
   expect(world.script.confirm(renewal.payments[0].reference)).toBe(false)
 
+  await bankTakes()
+  expect((await world.books())['disputes']).toBe(9900)
   await bankSays('won', 9)
+  expect((await world.books())['disputes']).toBe(0)
   expect(await world.subscription(subscription_id)).toMatchObject({ status: 'canceled' })
   expect((await refund(100)).status).toBe(200)
 })
@@ -342,6 +415,12 @@ test('an answer from before a refund failed does not count it once more', async 
   })
   expect(await invoice()).toMatchObject({ status: 'paid', amount_refunded: 0 })
   expect(await world.books()).toEqual({ provider: 9900, revenue: -9900, refunds: 0 })
+})
+
+test('an answer from before the bank took the money does not bring it back', async () => {
+  await bankSays('open', 6)
+  await isOvertaken(() => world.script.withdraw(reference))
+  expect(await world.books()).toEqual({ provider: 0, revenue: -9900, disputes: 9900 })
 })
 
 test('an answer from before a dispute was decided does not open it again', async () => {

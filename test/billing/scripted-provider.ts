@@ -161,6 +161,7 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
         }
         const record = book.get(request.payment.reference)
         if (!record) return { kind: 'declined' }
+        if (record.dispute && record.dispute.status !== 'won') return { kind: 'disputed' }
         if (!record.refunds.some(({ reference }) => reference === request.key)) {
           if (refundedOf(record) + request.amount.minor > record.amount.minor) return { kind: 'declined' }
           const status = play?.kind === 'pending' ? 'pending' : 'succeeded'
@@ -291,6 +292,11 @@ export function scriptedProvider(setting: { now?: () => Date } = {}, name = 'scr
       }
       const openedAt = record.dispute?.openedAt ?? at
       record.dispute = { status, amount, openedAt, closedAt: status === 'open' ? null : at }
+    },
+    /** The bank has what is disputed before it decides, as Stripe's does, and for as long as it has not given it back. */
+    withdraw(reference: string) {
+      const record = book.get(reference)!
+      record.dispute = { ...record.dispute!, alreadyLost: record.dispute!.amount }
     },
     /** What it has taken and neither given back nor lost to the bank, per currency. */
     balance(currency: Currency): bigint {

@@ -112,6 +112,24 @@ describe('money that pays for nothing', () => {
     expect(await shown()).toEqual(nowhere)
   })
 
+  test('is not there while the bank holds it, and goes back by itself once the bank has given it back', async () => {
+    await takeForNothing({ kind: 'disputed' })
+    world.script.dispute(reference, 'open', world.app.clock())
+    for (const status of ['open', 'won'] as const) {
+      world.script.dispute(reference, status, world.app.clock())
+      world.script.withdraw(reference)
+      await settleFromProvider(world.app, reference)
+      await world.runDue()
+      expect(await shown()).toEqual(nowhere)
+      expect(await world.books()).toEqual({ provider: 0, unclaimed: 0 })
+    }
+    world.script.dispute(reference, 'won', world.app.clock())
+    await settleFromProvider(world.app, reference)
+    await world.runDue()
+    expect(world.script.book.get(reference)!.refunds).toHaveLength(1)
+    expect(await shown()).toEqual(nowhere)
+  })
+
   test('is no longer owed once the bank gave it back', async () => {
     await takeForNothing({ kind: 'disputed' })
     world.script.dispute(reference, 'lost', world.app.clock())

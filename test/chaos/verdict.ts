@@ -34,7 +34,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
   const { fleet, history, time, asked, troubles, secrets } = witness
   const query = async <R extends object>(text: string): Promise<R[]> =>
     (await fleet.database.observer.query<R>(text)).rows
-  const { keyWindowMs, hidesDisputes = false } = profileOf(fleet.provider.name)
+  const { keyWindowMs, hidesDisputes = false, withdrawsDisputed = false } = profileOf(fleet.provider.name)
   const violations = await check({
     history: history.entries,
     book: await readBook(query, keyWindowMs),
@@ -47,6 +47,7 @@ export async function judge(witness: Witness): Promise<Violation[]> {
     now: time.earliest(),
     keyWindowMs,
     hidesDisputes,
+    withdrawsDisputed,
     last4Of: fleet.provider.last4Of,
     outages: troubles.outages,
   })

@@ -151,8 +151,42 @@ describe('answers as they may come', () => {
     reason: 'planted',
   }
 
-  test.each<[string, [string, number][], object]>([
-    ['one that is open', [['needs_response', 9900]], { status: 'open', amount: won(9900n) }],
+  // Of each: its status, its amount, and what was booked about it at the shop's account, in the currency of that.
+  test.each<[string, [status: string, amount: number, ...booked: number[]][], object | null]>([
+    [
+      'one that is open and has taken nothing yet',
+      [['needs_response', 9900]],
+      { status: 'open', amount: won(9900n) },
+    ],
+    [
+      'one that is open and has taken its money',
+      [['needs_response', 9900, -713]],
+      { status: 'open', amount: won(9900n), closedAt: null, alreadyLost: won(9900n) },
+    ],
+    [
+      'two that are open, of which one has taken its money',
+      [
+        ['under_review', 2000],
+        ['needs_response', 5000, -360],
+      ],
+      { status: 'open', amount: won(2000n), alreadyLost: won(5000n) },
+    ],
+    [
+      'one that is contested again after it was won',
+      [['appeal_needs_response', 9900, -713, 711, -713]],
+      { status: 'open', alreadyLost: won(9900n) },
+    ],
+    [
+      'one that was won, at another rate',
+      [['won', 9900, -713, 711]],
+      { status: 'won', amount: won(9900n), closedAt: new Date(1_700_009_002_000) },
+    ],
+    [
+      'one that was won and has not given its money back yet',
+      [['won', 9900, -713]],
+      { status: 'won', amount: won(9900n), alreadyLost: won(9900n) },
+    ],
+    ['one that was lost', [['lost', 9900, -713]], { status: 'lost', amount: won(9900n) }],
     [
       'a newer one, open while the first is lost',
       [
@@ -162,12 +196,12 @@ describe('answers as they may come', () => {
       { status: 'open', amount: won(2000n), closedAt: null, alreadyLost: won(5000n) },
     ],
     [
-      'an older one, open while the newer is lost',
+      'an older one, open with its money taken while the newer is lost',
       [
-        ['lost', 5000],
-        ['under_review', 2000],
+        ['lost', 5000, -360],
+        ['under_review', 2000, -144],
       ],
-      { status: 'open', amount: won(2000n), alreadyLost: won(5000n) },
+      { status: 'open', amount: won(2000n), alreadyLost: won(7000n) },
     ],
     [
       'two that were lost',
@@ -180,8 +214,8 @@ describe('answers as they may come', () => {
     [
       'a newer one that was won after one that was lost',
       [
-        ['won', 2000],
-        ['lost', 5000],
+        ['won', 2000, -144, 144],
+        ['lost', 5000, -360],
       ],
       { status: 'lost', amount: won(5000n) },
     ],
@@ -193,14 +227,20 @@ describe('answers as they may come', () => {
       ],
       { status: 'won', amount: won(5000n) },
     ],
+    ['an inquiry, which takes nothing', [['warning_needs_response', 9900, -713]], null],
   ])('of its disputes, newest first, %s', async (_what, told, dispute) => {
-    const data = told.map(([status, amount], at) => ({
+    const data = told.map(([status, amount, ...booked], at) => ({
       object: 'dispute',
       status,
       amount,
       currency: 'krw',
       created: 1_700_009_000 - at * 1000,
-      balance_transactions: [],
+      balance_transactions: booked.map((minor, nth) => ({
+        object: 'balance_transaction',
+        amount: minor,
+        currency: 'usd',
+        created: 1_700_009_000 - at * 1000 + nth + 1,
+      })),
     }))
     const latest_charge = { object: 'charge', disputed: true, amount_refunded: 0, currency: 'krw' }
     server.answer(({ url }) => ({
@@ -209,10 +249,10 @@ describe('answers as they may come', () => {
         ? { object: 'list', data, has_more: false }
         : intent({ latest_charge }),
     }))
-    expect(await provider.findPayment('pay_scripted', 'pi_1')).toMatchObject({
-      kind: 'found',
-      payment: { dispute },
-    })
+    const lookup = await provider.findPayment('pay_scripted', 'pi_1')
+    expect(lookup).toMatchObject({ kind: 'found', payment: { dispute } })
+    const found = lookup.kind === 'found' ? lookup.payment.dispute : null
+    expect(found?.alreadyLost).toEqual((dispute as { alreadyLost?: object } | null)?.alreadyLost)
   })
 
   test('a clock that is off is told by the time on the answer', async () => {

@@ -231,16 +231,55 @@ describe('the official SDK walks through the simulator', () => {
     })
     const [dispute] = (await stripe.disputes.list({ payment_intent: intent.id })).data
     expectShape('dispute', dispute)
-    expect(dispute).toMatchObject({ status: 'needs_response', amount: 9900, payment_intent: intent.id })
+    expect(dispute).toMatchObject({
+      status: 'needs_response',
+      amount: 9900,
+      payment_intent: intent.id,
+      balance_transactions: [
+        { amount: -9900, net: -9900, reporting_category: 'dispute', source: dispute!.id },
+      ],
+    })
     expect(await caught(stripe.refunds.create({ payment_intent: intent.id }))).toMatchObject({
       code: 'charge_disputed',
     })
     const body = { reference: 'walk-dispute', status: 'lost' }
     expect((await world.ask('POST', '/__sandbox/disputes', { body })).status).toBe(200)
-    expect((await stripe.disputes.retrieve(dispute!.id)).status).toBe('lost')
-    const types = ['charge.dispute.created', 'charge.dispute.closed']
+    const lost = await stripe.disputes.retrieve(dispute!.id)
+    expect(lost).toMatchObject({ status: 'lost', balance_transactions: dispute!.balance_transactions })
+    const types = ['charge.dispute.created', 'charge.dispute.funds_withdrawn', 'charge.dispute.closed']
     const events = (await stripe.events.list({ types, limit: 100 })).data
     expect(events.map(({ type }) => type).sort()).toEqual(types.sort())
+  })
+
+  test('a dispute takes its money when it is opened, gives it back when it is won, and each move is told', async () => {
+    const intent = await charge(await storeCard('pm_card_createDispute'), {
+      metadata: { order_id: 'walk-won' },
+    })
+    const body = { reference: 'walk-won', status: 'won' }
+    expect((await world.ask('POST', '/__sandbox/disputes', { body })).status).toBe(200)
+    const [dispute] = (await stripe.disputes.list({ payment_intent: intent.id })).data
+    expect(dispute).toMatchObject({
+      status: 'won',
+      balance_transactions: [
+        { amount: -9900, reporting_category: 'dispute' },
+        { amount: 9900, reporting_category: 'dispute_reversal' },
+      ],
+    })
+    const told = () =>
+      inbox
+        .bodies()
+        .map((text) => JSON.parse(text))
+        .filter(({ data }) => data.object.payment_intent === intent.id)
+        .map(({ type }) => type)
+        .filter((type) => type.startsWith('charge.dispute.'))
+        .sort()
+    const types = ['closed', 'created', 'funds_reinstated', 'funds_withdrawn'].map(
+      (name) => `charge.dispute.${name}`,
+    )
+    await expect.poll(told).toEqual(types)
+    const listed = (await stripe.events.list({ types, limit: 100 })).data
+    const ours = listed.filter(({ data }) => (data.object as Stripe.Dispute).id === dispute!.id)
+    expect(ours.map(({ type }) => type).sort()).toEqual(types)
   })
 
   test('lists come newest first and page after page', async () => {

@@ -91,7 +91,7 @@ const invariants: Readonly<Record<string, Invariant>> = {
   'no charge after an accepted cancellation': cancellationHolds,
   'money that pays for nothing goes back': unmatchedMoneyGoesBack,
   'unmatched money is never silent': unmatchedIsTold,
-  'a dispute is followed to its end, and a lost one is booked': disputesAreFollowed,
+  'a dispute is followed to its end, and what the bank has is booked': disputesAreFollowed,
   'invoice numbers have no gap': numbersHaveNoGap,
   'retries keep their days': retriesKeepTheirDays,
   'every retry day is kept': retriesAreMade,

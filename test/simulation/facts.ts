@@ -29,6 +29,8 @@ export type Evidence = {
   readonly keyWindowMs: number
   /** Its record shows no disputes once money went back. */
   readonly hidesDisputes: boolean
+  /** The bank has what is disputed while it decides. */
+  readonly withdrawsDisputed: boolean
   /** The last digits of the card behind a key; without it the model's. */
   readonly last4Of?: (key: string) => string
   /** Real times between which the database was away. Absent where it never is, and nobody may say that it is. */

@@ -1,6 +1,6 @@
 import type { Facts, Invoice, Payment } from './facts.ts'
 import { groupBy, sum } from './lists.ts'
-import { givenBack, isHidden, lostTo } from './model-provider.ts'
+import { givenBack, heldByBank, isHidden } from './model-provider.ts'
 
 export function ledgerBalances({ transfers }: Facts): string[] {
   return [...groupBy(transfers, ({ cause }) => cause)]
@@ -10,7 +10,14 @@ export function ledgerBalances({ transfers }: Facts): string[] {
     )
 }
 
-export function moneyAgrees({ book, payments, transfers, invoices, refunds }: Facts): string[] {
+export function moneyAgrees({
+  book,
+  payments,
+  transfers,
+  invoices,
+  refunds,
+  withdrawsDisputed,
+}: Facts): string[] {
   const found: string[] = []
   const known = new Map(payments.map((payment) => [payment.id, payment]))
   const taken = groupBy(
@@ -57,7 +64,7 @@ export function moneyAgrees({ book, payments, transfers, invoices, refunds }: Fa
       )
     const atProvider = sum(
       book.filter(({ status, amount }) => status === 'paid' && amount.currency === currency),
-      (charge) => charge.amount.minor - givenBack(charge) - lostTo(charge),
+      (charge) => charge.amount.minor - givenBack(charge) - heldByBank(charge, withdrawsDisputed),
     )
     const expected = {
       provider: atProvider,
@@ -119,7 +126,13 @@ export function unmatchedIsTold({ payments, alarms }: Facts): string[] {
   ]
 }
 
-export function disputesAreFollowed({ book, payments, transfers, hidesDisputes }: Facts): string[] {
+export function disputesAreFollowed({
+  book,
+  payments,
+  transfers,
+  hidesDisputes,
+  withdrawsDisputed,
+}: Facts): string[] {
   const found: string[] = []
   for (const charge of book) {
     const payment = payments.find(({ id }) => id === charge.reference)
@@ -134,8 +147,8 @@ export function disputesAreFollowed({ book, payments, transfers, hidesDisputes }
       transfers.filter(({ cause, book: name }) => isDisputeOf(payment.id, cause) && name === 'provider'),
       ({ amount }) => amount,
     )
-    if (posted !== lostTo(charge))
-      found.push(`${payment.id}: ${lostTo(charge)} was lost to the bank, ${posted} was booked`)
+    const held = heldByBank(charge, withdrawsDisputed)
+    if (posted !== held) found.push(`${payment.id}: the bank has ${held}, ${posted} was booked`)
   }
   return found
 }

@@ -350,6 +350,7 @@ function found(lookup: PaymentLookup) {
     dispute: dispute && {
       status: dispute.status,
       amount: dispute.amount,
+      alreadyLost: dispute.alreadyLost,
     },
     disputesHiddenSince,
   }

@@ -155,6 +155,8 @@ type Profile = {
   /** What it tells comes unsigned, by the path of hints. */
   readonly hints?: true
   readonly disputes: boolean
+  /** The bank has what is disputed while it decides, and each move of that money is told of. */
+  readonly withdrawsDisputed?: true
   /** Once money went back its record shows no disputes, but for what the bank took. */
   readonly hidesDisputes?: true
   readonly asks: boolean
@@ -186,7 +188,14 @@ const bodyBlind = { marksReplays: false, reusedKey: 'mismatch', chargesAgain: fa
 
 const profiles: Readonly<Record<string, Profile>> = {
   sandbox,
-  stripe: { ...sandbox, lagging: true, expectsRemainder: false, marksReplays: true, repeatsItself: true },
+  stripe: {
+    ...sandbox,
+    lagging: true,
+    expectsRemainder: false,
+    withdrawsDisputed: true,
+    marksReplays: true,
+    repeatsItself: true,
+  },
   toss: {
     ...sandbox,
     ...bodyBlind,
@@ -616,6 +625,7 @@ export function openModelProvider(setting: {
       const minor = charge.amount.minor - heldBack(charge)
       charge.dispute = { minor, openedAt: now(), status: 'open', closedAt: null }
       notify('payment.disputed', charge, true)
+      if (profile.withdrawsDisputed) notify('payment.funds_withdrawn', charge, false)
     },
     /** The bank decides. */
     decideDispute(charge: BookCharge, status: 'won' | 'lost'): void {
@@ -623,6 +633,7 @@ export function openModelProvider(setting: {
       Object.assign(charge.dispute!, { status, closedAt: now() })
       // Whoever knows of the dispute asks what became of it.
       notify('payment.dispute_closed', charge, wasHidden)
+      if (profile.withdrawsDisputed && status === 'won') notify('payment.funds_reinstated', charge, false)
     },
     /** Keys that it refused for reasons of its own. */
     refused: (): ReadonlySet<string> => new Set([...keys.keys()].filter(isRefused)),
@@ -645,9 +656,13 @@ export function isDisputed({ dispute }: BookCharge): boolean {
   return dispute !== null && dispute.status !== 'won'
 }
 
-/** What the bank took for good. */
-export function lostTo({ dispute }: BookCharge): bigint {
-  return dispute?.status === 'lost' ? dispute.minor : 0n
+/** What the bank has: what it took for good, and where it does not wait for its own verdict, what is disputed. */
+export function heldByBank(
+  { dispute }: BookCharge,
+  withdrawsDisputed = profileOf().withdrawsDisputed === true,
+): bigint {
+  const isGone = dispute?.status === 'lost' || (withdrawsDisputed && dispute?.status === 'open')
+  return isGone ? dispute.minor : 0n
 }
 
 /** Its dispute is not on its record: money went back, and the bank has taken none. */
@@ -725,11 +740,13 @@ function paymentOf(charge: BookCharge): ProviderPayment {
 
 function disputeShown(charge: BookCharge): Pick<ProviderPayment, 'dispute' | 'disputesHiddenSince'> {
   const { dispute, amount, refunds } = charge
+  const held = heldByBank(charge)
   const shown = dispute && {
     status: dispute.status,
     amount: { ...amount, minor: dispute.minor },
     openedAt: new Date(dispute.openedAt),
     closedAt: dispute.closedAt === null ? null : new Date(dispute.closedAt),
+    ...(dispute.status === 'open' && held > 0n && { alreadyLost: { ...amount, minor: held } }),
   }
   const lostAt = dispute?.status === 'lost' ? dispute.closedAt! : Number.POSITIVE_INFINITY
   const back = refunds.filter(({ status }) => status === 'succeeded').map(({ at }) => at)

@@ -976,6 +976,27 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/disputes.test.ts',
   },
   {
+    name: 'what the bank takes while it decides is not booked',
+    file: 'src/billing/providers/port.ts',
+    from: "return status === 'lost' ? amount.minor : (alreadyLost?.minor ?? 0n)",
+    to: "return status === 'lost' ? amount.minor : 0n",
+    provider: 'stripe',
+  },
+  {
+    name: 'what Stripe takes when a dispute opens is not read',
+    file: 'src/billing/providers/stripe/stripe-payments.ts',
+    from: "const isTaken = status === 'lost' || isWithdrawn(told)",
+    to: "const isTaken = status === 'lost'",
+    story: 'test/providers/story.test.ts',
+  },
+  {
+    name: 'an answer from before the bank took the money brings it back',
+    file: 'src/billing/collection/settle-from-provider.ts',
+    from: "if (payment.dispute.lost !== knew.lost) return 'in_motion'",
+    to: '',
+    story: 'test/billing/disputes.test.ts',
+  },
+  {
     name: 'a dispute that was won keeps refunds refused',
     file: 'migrations/20261115T1000-billing.sql',
     from: "(coalesce(dispute_status <> 'won', false)) stored",
@@ -1435,7 +1456,7 @@ export const plantedBugs: readonly PlantedBug[] = [
   {
     name: 'a payment that a lookup takes out of doubt forgets its dispute',
     file: 'src/billing/collection/resolve-open-payments.ts',
-    from: 'await settleTaken(app, { ...attempt, knew: { refunded: 0n, dispute: null } }, outcome, lookup.payment)',
+    from: 'await settleTaken(app, { ...attempt, knew: untouched }, outcome, lookup.payment)',
     to: 'if (settleTaken) await settle(app, attempt, outcome)',
     story: 'test/billing/doubt.test.ts',
   },

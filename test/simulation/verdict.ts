@@ -27,6 +27,7 @@ export async function judge(
     now: world.now(),
     keyWindowMs: profileOf().keyWindowMs,
     hidesDisputes: profileOf().hidesDisputes ?? false,
+    withdrawsDisputed: profileOf().withdrawsDisputed ?? false,
   })
   return [...unexplained(world, faults), ...violations]
 }

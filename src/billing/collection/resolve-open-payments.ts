@@ -34,6 +34,7 @@ import type { UnsentRenewal } from './held-invoice-rows.ts'
 import { findOvertaken, holdMissed } from './hold-missed.ts'
 import { settleTaken } from './settle-from-provider.ts'
 import { settlePayments } from './settle-payments.ts'
+import { untouched } from './taken-payment-rows.ts'
 
 const mostInHand = 32
 
@@ -261,7 +262,7 @@ async function settleRepeated(
 async function settleFound(app: BillingApp, attempt: Attempt, lookup: PaymentLookup): Promise<void> {
   const outcome = outcomeOfLookup(lookup, attempt)
   if (outcome.kind !== 'paid' || lookup.kind !== 'found') return settle(app, attempt, outcome)
-  await settleTaken(app, { ...attempt, knew: { refunded: 0n, dispute: null } }, outcome, lookup.payment)
+  await settleTaken(app, { ...attempt, knew: untouched }, outcome, lookup.payment)
 }
 
 async function settle(app: BillingApp, attempt: Attempt, outcome: PaymentOutcome): Promise<void> {

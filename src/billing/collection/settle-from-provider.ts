@@ -80,8 +80,9 @@ export async function settleTaken(
     // It takes the subscription's lock first, as whoever ends one must.
     await settleDecided(tx, now, [{ paymentId, outcome }], app.terms.dunningDays)
     const payment = await lockTakenPayment(tx, paymentId)
-    // Since we asked, a refund went through or failed, or a dispute moved on: the record may be from before or after that.
+    // Since we asked, a refund went through or failed, or a dispute or its money moved: the record may be from before that.
     if (payment.refunded !== knew.refunded || payment.dispute.status !== knew.dispute) return 'in_motion'
+    if (payment.dispute.lost !== knew.lost) return 'in_motion'
     const events: NewEvent[] = []
     const dispute = disputeIn(record, payment)
     const ends = app.terms.disputePolicy === 'cancel' && dispute !== null && dispute.status !== 'won'
@@ -97,8 +98,8 @@ export async function settleTaken(
     events.push(...ours.events, ...theirs.events, ...elsewhere.events)
     await insertEvents(tx, now, events)
     if (payment.unmatched) {
-      // The bank decided for us, so what paid for nothing can go back at last.
-      const wonNow = dispute?.status === 'won' && payment.dispute.status !== 'won'
+      // The bank decided for us, or gave back what it had taken, so what paid for nothing can go back at last.
+      const wonNow = dispute?.status === 'won' && isNews
       if (wonNow) await refundUnmatched(tx, now, paymentId)
       await watchUnmatched(tx, now, paymentId)
     }

@@ -19,13 +19,27 @@ export type KnownPayment = {
 export type KnownBefore = {
   readonly refunded: bigint
   readonly dispute: KnownDispute['status']
+  readonly lost: bigint
 }
+
+/** Nothing has come to a payment that is not known to be taken. */
+export const untouched: KnownBefore = { refunded: 0n, dispute: null, lost: 0n }
 
 /** The payment that a provider knows by this reference of ours. */
 export async function findByReference(db: BillingDb, reference: string): Promise<KnownPayment | undefined> {
   const found = await db
     .selectFrom('billing.payment')
-    .select(['id', 'provider', 'provider_id', 'amount', 'currency', 'status', 'refunded', 'dispute_status'])
+    .select([
+      'id',
+      'provider',
+      'provider_id',
+      'amount',
+      'currency',
+      'status',
+      'refunded',
+      'dispute_status',
+      'dispute_lost',
+    ])
     .where('provider_reference', '=', reference)
     .executeTakeFirst()
   return (
@@ -37,7 +51,7 @@ export async function findByReference(db: BillingDb, reference: string): Promise
       amount: { minor: found.amount, currency: found.currency },
       isBeingSent: found.status === 'sending',
       isFailed: found.status === 'failed',
-      knew: { refunded: found.refunded, dispute: found.dispute_status },
+      knew: { refunded: found.refunded, dispute: found.dispute_status, lost: found.dispute_lost },
     }
   )
 }

@@ -142,7 +142,7 @@ export type ProviderDispute = {
   readonly amount: Money
   readonly openedAt: Date
   readonly closedAt: Date | null
-  /** What is gone already while one is open: another was lost, or the bank did not wait for the end. */
+  /** What is gone although this one is not lost: another was, the bank takes it when it opens, or has yet to give it back. */
   readonly alreadyLost?: Money
 }
 

@@ -1,5 +1,5 @@
 import type Stripe from 'stripe'
-import type { BookPayment } from '../book-payment.ts'
+import type { BookDispute, BookPayment } from '../book-payment.ts'
 import { toWire } from './stripe-amounts.ts'
 import { findStripeCard } from './stripe-cards.ts'
 import { type Intent, seconds, unknownCard } from './stripe-objects.ts'
@@ -20,7 +20,7 @@ export function renderDispute(intent: Intent, payment: BookPayment): Stripe.Disp
     id: disputeIdOf(payment.id),
     object: 'dispute',
     amount: toWire(BigInt(dispute.amount), payment.currency),
-    balance_transactions: [],
+    balance_transactions: balanceTransactionsOf(payment, dispute),
     charge: payment.id,
     created,
     currency: payment.currency.toLowerCase(),
@@ -46,6 +46,38 @@ export function renderDispute(intent: Intent, payment: BookPayment): Stripe.Disp
     reason: 'fraudulent',
     status: disputeStatus[dispute.status],
   }
+}
+
+/** What it took when it was opened, and gave back when it was won. */
+function balanceTransactionsOf(
+  payment: BookPayment,
+  { status, amount, opened_at, closed_at }: BookDispute,
+): Stripe.BalanceTransaction[] {
+  const booked = (at: string, minor: number, reporting_category: string): Stripe.BalanceTransaction => {
+    const value = toWire(BigInt(minor), payment.currency)
+    const created = seconds(at)
+    return {
+      id: `${disputeIdOf(payment.id).replace(/^dp_/, 'txn_')}_${reporting_category}`,
+      object: 'balance_transaction',
+      amount: value,
+      available_on: created,
+      balance_type: 'payments',
+      created,
+      currency: payment.currency.toLowerCase(),
+      description: null,
+      exchange_rate: null,
+      fee: 0,
+      fee_details: [],
+      net: value,
+      reporting_category,
+      source: disputeIdOf(payment.id),
+      status: 'available',
+      type: 'adjustment',
+    }
+  }
+  const withdrawn = booked(opened_at, -amount, 'dispute')
+  if (status !== 'won' || closed_at === null) return [withdrawn]
+  return [withdrawn, booked(closed_at, amount, 'dispute_reversal')]
 }
 
 const noEvidence = {

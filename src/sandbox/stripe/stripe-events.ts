@@ -1,4 +1,4 @@
-import type { BookPayment } from '../book-payment.ts'
+import type { BookDispute, BookPayment } from '../book-payment.ts'
 import { renderDispute } from './stripe-dispute.ts'
 import { type Intent, renderEvent, seconds } from './stripe-objects.ts'
 import type { StripeStore } from './stripe-store.ts'
@@ -25,15 +25,21 @@ export async function eventsOf(store: StripeStore, intent: Intent, payment: Book
         ? [event(`${refund.id.slice(3)}_3`, 'refund.failed', secondsText(refund.created), refund)]
         : []),
     ]),
-    ...(dispute && payment.dispute
-      ? [
-          event('dp_1', 'charge.dispute.created', payment.dispute.opened_at, dispute),
-          ...(payment.dispute.closed_at === null
-            ? []
-            : [event('dp_2', 'charge.dispute.closed', payment.dispute.closed_at, dispute)]),
-        ]
-      : []),
+    ...(dispute ? disputeEvents(payment.dispute!) : []).map(([name, at], n) =>
+      event(`dp_${n + 1}`, `charge.dispute.${name}`, at, dispute!),
+    ),
   ]
+}
+
+/** The money goes when it is opened, and comes back when it is won. */
+function disputeEvents({ status, opened_at, closed_at }: BookDispute): [name: string, at: string][] {
+  const opened: [string, string][] = [
+    ['created', opened_at],
+    ['funds_withdrawn', opened_at],
+  ]
+  if (closed_at === null) return opened
+  if (status === 'lost') return [...opened, ['closed', closed_at]]
+  return [...opened, ['closed', closed_at], ['funds_reinstated', closed_at]]
 }
 
 function secondsText(at: number): string {

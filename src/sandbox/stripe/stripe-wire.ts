@@ -23,6 +23,7 @@ const Reference = Type.String({ minLength: 1, maxLength: 255 })
 export const stripeWire: Wire = {
   name: 'stripe',
   keyWindowMs: dayMs,
+  withdrawsDisputed: true,
   routes(http, context, keys) {
     const store = stripeStoreOf(context)
     http.register(async (scope) => stripeRoutes(scope as unknown as Http, context, store), { prefix: '/v1' })
@@ -108,6 +109,8 @@ const eventTypes: Readonly<Record<string, string>> = {
   'refund.failed': 'refund.failed',
   'payment.disputed': 'charge.dispute.created',
   'payment.dispute_closed': 'charge.dispute.closed',
+  'payment.funds_withdrawn': 'charge.dispute.funds_withdrawn',
+  'payment.funds_reinstated': 'charge.dispute.funds_reinstated',
 }
 
 async function notificationOf(

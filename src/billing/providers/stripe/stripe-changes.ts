@@ -12,6 +12,7 @@ const laterEvents = [
   'refund.updated',
   'refund.failed',
   'charge.dispute.updated',
+  'charge.dispute.funds_withdrawn',
   'charge.dispute.closed',
   'charge.dispute.funds_reinstated',
   'payment_intent.succeeded',

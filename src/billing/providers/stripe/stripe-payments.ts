@@ -129,27 +129,34 @@ function isReal(status: string): boolean {
   return Object.hasOwn(disputeStatuses, status)
 }
 
-/** The newest that is open counts, else those that were lost, else the newest; what was lost once stays lost. */
+/** The newest that is open counts, else those that were lost, else the newest; what any of them has taken is gone. */
 function disputeOf(disputes: readonly Stripe.Dispute[]): ProviderDispute | null {
   const newestFirst = [...disputes].sort((a, b) => b.created - a.created)
-  const real = newestFirst.map(readDispute).filter((dispute) => dispute !== undefined)
-  const lost = real.filter(({ status }) => status === 'lost')
-  const shown = real.find(({ status }) => status === 'open') ?? lost[0] ?? real[0]
-  if (!shown || lost.length === 0) return shown ?? null
-  const taken = { ...shown.amount, minor: lost.reduce((sum, { amount }) => sum + amount.minor, 0n) }
-  return shown.status === 'open' ? { ...shown, alreadyLost: taken } : { ...shown, amount: taken }
+  const real = newestFirst.map(readDispute).filter((one) => one !== undefined)
+  const withStatus = (status: string) => real.find(({ dispute }) => dispute.status === status)
+  const { dispute } = withStatus('open') ?? withStatus('lost') ?? real[0] ?? { dispute: null }
+  const taken = real.reduce((sum, one) => sum + one.taken, 0n)
+  if (!dispute || taken === 0n) return dispute
+  const gone = { ...dispute.amount, minor: taken }
+  return dispute.status === 'lost' ? { ...dispute, amount: gone } : { ...dispute, alreadyLost: gone }
 }
 
-function readDispute(dispute: Stripe.Dispute): ProviderDispute | undefined {
-  const status = Object.hasOwn(disputeStatuses, dispute.status) && disputeStatuses[dispute.status]
-  const amount = fromStripeAmount(dispute.amount, dispute.currency)
+function readDispute(told: Stripe.Dispute): { dispute: ProviderDispute; taken: bigint } | undefined {
+  const status = Object.hasOwn(disputeStatuses, told.status) && disputeStatuses[told.status]
+  const amount = fromStripeAmount(told.amount, told.currency)
   if (!status || !amount) return undefined
-  return {
-    status,
-    amount,
-    openedAt: new Date(dispute.created * 1000),
-    closedAt: status === 'open' ? null : closedAtOf(dispute),
-  }
+  const openedAt = new Date(told.created * 1000)
+  const closedAt = status === 'open' ? null : closedAtOf(told)
+  const isTaken = status === 'lost' || isWithdrawn(told)
+  return { dispute: { status, amount, openedAt, closedAt }, taken: isTaken ? amount.minor : 0n }
+}
+
+/**
+ * Stripe takes what is disputed when the dispute opens, and gives it back some time after it is won. What it books is in the
+ * currency of our account there, at the rate of each day, so that only how often it took and gave counts.
+ */
+function isWithdrawn({ balance_transactions }: Stripe.Dispute): boolean {
+  return (balance_transactions ?? []).reduce((sum, { amount }) => sum + Math.sign(amount), 0) < 0
 }
 
 /** Stripe does not say when a dispute was decided; the last thing it booked about it stands for that. */
