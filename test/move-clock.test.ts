@@ -33,6 +33,26 @@ test('the clock stands free after a move, also when a renewal of its lease arriv
   expect(await claimMove(app.pool, new Date(target.getTime() + 1_000))).toBe(true)
 })
 
+test('beside a provider that keeps its own time the clock is fixed', async () => {
+  const fixed = await openWorld({
+    environment: {
+      PAYMENT_PROVIDER: 'stripe',
+      STRIPE_SECRET_KEY: 'sk_test_any',
+      STRIPE_WEBHOOK_SECRETS: 'whsec_any',
+    },
+  })
+  try {
+    expect(await fixed.advanceBy('P1D')).toMatchObject({
+      status: 409,
+      body: { error: { code: 'clock_fixed' } },
+    })
+    expect(Math.abs(fixed.app.clock().getTime() - Date.now())).toBeLessThan(60_000)
+    expect((await fixed.get('/api/sandbox/clock')).body.data).toMatchObject({ moving: false })
+  } finally {
+    await fixed.close()
+  }
+})
+
 test('a simulator with a clock of its own is turned along, so that both tell the same time of a charge', async () => {
   const provider = await openProviderWorld()
   const own = await openWorld({

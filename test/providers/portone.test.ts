@@ -328,6 +328,18 @@ describe('keys', () => {
   })
 })
 
+test.each([
+  ['one that can sign', [secret], true],
+  ['two that can, while they are rotated', [secret, newSecret()], true],
+  ['none', [], false],
+  ['one that can sign and one that is empty', [secret, 'whsec_'], false],
+  ['one that can sign and one that is too short', ['whsec_c2hvcnQ=', secret], false],
+])('of webhook secrets, %s', async (_what, webhookSecrets, ok) => {
+  const keys = { apiSecret: 'any-secret', storeId: 'store-1', baseUrl: world.sandbox.url, timeoutMs: 5000 }
+  const lines = await portoneProvider({ ...keys, webhookSecrets }).check(world.clock())
+  expect(lines.find(({ subject }) => subject === 'webhook_secret')).toMatchObject({ ok })
+})
+
 test('the adapter is set up, checked, and forgets a card', async () => {
   const provider = portoneProvider({
     apiSecret: 'any-secret',

@@ -86,6 +86,25 @@ describe('declines', () => {
   })
 })
 
+describe('what the issuer advises', () => {
+  const declined = (advice_code: string, more: object) =>
+    declineOf({ code: 'card_declined', advice_code, ...more })
+
+  test.each([
+    ['do_not_try_again', 'generic_decline', 'invalid_card'],
+    ['do_not_try_again', 'insufficient_funds', 'invalid_card'],
+    ['do_not_try_again', 'something_new', 'invalid_card'],
+    ['do_not_try_again', 'stolen_card', 'lost_or_stolen'],
+    ['do_not_try_again', 'authentication_required', 'authentication_required'],
+    ['try_again_later', 'generic_decline', 'do_not_honor'],
+    ['try_again_later', 'stolen_card', 'lost_or_stolen'],
+    ['confirm_card_data', 'expired_card', 'expired_card'],
+    ['something_new', 'generic_decline', 'do_not_honor'],
+  ])('%s of %s makes it %s, and the reason stays', (advice, decline_code, code) => {
+    expect(declined(advice, { decline_code })).toEqual({ code, raw: decline_code })
+  })
+})
+
 describe('notifications', () => {
   const provider = stripeProvider({ secretKey: 'sk_test_x', timeoutMs: 1000 })
   const body = Buffer.from(
@@ -253,6 +272,22 @@ describe('answers as they may come', () => {
     expect(lookup).toMatchObject({ kind: 'found', payment: { dispute } })
     const found = lookup.kind === 'found' ? lookup.payment.dispute : null
     expect(found?.alreadyLost).toEqual((dispute as { alreadyLost?: object } | null)?.alreadyLost)
+  })
+
+  test('a card that shall not be tried again is declined for good, by the answer as by a lookup', async () => {
+    const decline = {
+      code: 'card_declined',
+      decline_code: 'generic_decline',
+      advice_code: 'do_not_try_again',
+    }
+    const last_payment_error = { type: 'card_error', ...decline }
+    const left = intent({ status: 'requires_payment_method', last_payment_error })
+    server.answer(error(402, { type: 'card_error', ...decline, payment_intent: left }))
+    expect(await charge()).toEqual({ kind: 'declined', code: 'invalid_card', raw: 'generic_decline' })
+    server.answer(() => ({ status: 200, body: intent({ status: 'canceled', last_payment_error }) }))
+    expect(await provider.findPayment('pay_scripted', 'pi_1')).toMatchObject({
+      payment: { status: 'declined', declineCode: 'invalid_card', rawCode: 'generic_decline' },
+    })
   })
 
   test('a clock that is off is told by the time on the answer', async () => {

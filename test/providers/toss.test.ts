@@ -316,6 +316,17 @@ describe('its quirks', () => {
     expect((await world.taken(order.orderId)).times).toBe(0)
   })
 
+  test('with a live key no error can be asked for', async () => {
+    const headers = {
+      'tosspayments-test-code': 'REJECT_CARD_COMPANY',
+      authorization: `Basic ${btoa('live_sk_example:')}`,
+    }
+    expect(await ask('POST', '/v1/billing/bk_test_ok', { body: chargeOf(), headers })).toMatchObject({
+      status: 200,
+      body: { status: 'DONE' },
+    })
+  })
+
   test('a one-time key is spent by the first billing key, whose answer its idempotency key repeats', async () => {
     const issue = (authKey: string, key?: string) =>
       ask('POST', '/v1/billing/authorizations/issue', {

@@ -356,9 +356,8 @@ function checks(
   listed: PaymentListing,
   webhookSecrets: readonly string[] | undefined,
 ): ProviderCheck[] {
-  const isSigned = (webhookSecrets ?? []).some(
-    (secret) => Buffer.from(secret.replace(/^whsec_/, ''), 'base64').length >= 16,
-  )
+  const secrets = webhookSecrets ?? []
+  const isSigned = secrets.length > 0 && secrets.every(canSign)
   return [
     ...bookChecks(answer, listed, {
       taken: 'The API secret is taken.',
@@ -374,6 +373,10 @@ function checks(
         : 'Set PORTONE_WEBHOOK_SECRETS to the secret that the console shows beside the webhook (version 2024-04-25).',
     },
   ]
+}
+
+function canSign(secret: string): boolean {
+  return Buffer.from(secret.replace(/^whsec_/, ''), 'base64').length >= 16
 }
 
 /** Thin by design: it names the payment, and the payment is looked up. It does not say whether the channel is live. */

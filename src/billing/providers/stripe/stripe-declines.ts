@@ -1,4 +1,4 @@
-import type { DeclineCode } from '../port.ts'
+import { type DeclineCode, isHard } from '../port.ts'
 
 /** Stripe's reasons in the words of all providers. What is not here is `unknown`, which is soft. */
 const declineTable: Readonly<Record<string, DeclineCode>> = {
@@ -62,10 +62,16 @@ const declineTable: Readonly<Record<string, DeclineCode>> = {
 
 export type Decline = { readonly code: DeclineCode; readonly raw: string }
 
-/** The reason, as far as Stripe tells: the issuer's own word where there is one, else the class of the error. */
-export function declineOf(error: { decline_code?: unknown; code?: unknown }): Decline {
+type StripeReason = { decline_code?: unknown; code?: unknown; advice_code?: unknown }
+
+/**
+ * The reason, as far as Stripe tells: the issuer's own word where there is one, else the class of the error. A card that its
+ * issuer wants asked no more is done with, whatever the reason: networks fine who goes on.
+ */
+export function declineOf(error: StripeReason): Decline {
   const reason = [error.decline_code, error.code].find((one) => typeof one === 'string' && one !== '')
   const raw = typeof reason === 'string' && /^[a-z0-9_]{1,64}$/.test(reason) ? reason : 'unknown'
-  const code = Object.hasOwn(declineTable, raw) ? declineTable[raw] : undefined
-  return { code: code ?? 'unknown', raw }
+  const code = (Object.hasOwn(declineTable, raw) && declineTable[raw]) || 'unknown'
+  const isOver = error.advice_code === 'do_not_try_again' && code !== 'authentication_required'
+  return { code: isOver && !isHard(code) ? 'invalid_card' : code, raw }
 }

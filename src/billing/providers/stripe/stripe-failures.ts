@@ -16,6 +16,7 @@ export type Refused = {
   readonly type: string | undefined
   readonly code: string | undefined
   readonly declineCode: string | undefined
+  readonly adviceCode: string | undefined
   readonly param: string | undefined
   readonly intent: Stripe.PaymentIntent | undefined
   readonly isReplayed: boolean
@@ -54,6 +55,7 @@ export function failureOf(error: unknown): Failure {
     type,
     code,
     declineCode: (error as { decline_code?: string }).decline_code,
+    adviceCode: error.advice_code,
     param: error.param,
     intent: error.payment_intent,
     isReplayed: isReplay(error.headers),

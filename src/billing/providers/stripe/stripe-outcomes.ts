@@ -65,6 +65,7 @@ function cardFailure(request: ChargeRequest, failure: Refused, isLive: boolean):
   const reason = {
     ...(failure.code !== undefined && { code: failure.code }),
     ...(failure.declineCode !== undefined && { decline_code: failure.declineCode }),
+    ...(failure.adviceCode !== undefined && { advice_code: failure.adviceCode }),
   }
   if (needsCustomer(reason) && payment?.status === 'awaiting') return { kind: 'needs_customer', payment }
   return { kind: 'declined', ...declineOf(reason), ...replayOf(failure.isReplayed) }
