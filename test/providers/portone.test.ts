@@ -1,122 +1,11 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { PaymentClient, PortOneClient, Webhook } from '@portone/server-sdk'
-import Type, { type TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { portoneProvider } from '../../src/billing/providers/portone/portone.ts'
 import { newId } from '../../src/platform/id.ts'
 import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
 import { newSecret, openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
-
-// Written down from PortOne's published V2 schema: what it requires, and the words it allows.
-const Instant = Type.String({
-  pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?(Z|[+-]\\d\\d:\\d\\d)$',
-})
-const oneOf = (...words: string[]) => Type.Union(words.map((word) => Type.Literal(word)))
-const Whole = Type.Integer()
-
-const Channel = Type.Object({
-  type: oneOf('LIVE', 'TEST'),
-  pgProvider: oneOf('TOSSPAYMENTS'),
-  pgMerchantId: Type.String(),
-})
-const Card = Type.Object({
-  brand: oneOf('LOCAL', 'MASTER', 'UNIONPAY', 'VISA', 'JCB', 'AMEX', 'DINERS'),
-  type: oneOf('CREDIT', 'DEBIT', 'GIFT'),
-  ownerType: oneOf('PERSONAL', 'CORPORATE'),
-  number: Type.String(),
-})
-const Cancellation = Type.Object({
-  status: oneOf('SUCCEEDED', 'REQUESTED', 'FAILED'),
-  id: Type.String(),
-  totalAmount: Whole,
-  taxFreeAmount: Whole,
-  vatAmount: Whole,
-  reason: Type.String(),
-  requestedAt: Instant,
-  cancelledAt: Type.Optional(Instant),
-  trigger: Type.Optional(oneOf('CONSOLE', 'API', 'PORTONE_ADMIN', 'CHARGEBACK')),
-})
-const Dispute = Type.Object({
-  status: oneOf('UNRESOLVED', 'RESOLVED'),
-  reason: Type.String(),
-  createdAt: Instant,
-  resolvedAt: Type.Optional(Instant),
-})
-const common = {
-  id: Type.String(),
-  transactionId: Type.String(),
-  merchantId: Type.String(),
-  storeId: Type.String(),
-  method: Type.Object({ type: Type.Literal('PaymentMethodCard'), card: Card }),
-  channel: Channel,
-  version: oneOf('V1', 'V2'),
-  requestedAt: Instant,
-  updatedAt: Instant,
-  statusChangedAt: Instant,
-  orderName: Type.String(),
-  amount: Type.Object({
-    total: Whole,
-    taxFree: Whole,
-    vat: Type.Optional(Whole),
-    supply: Type.Optional(Whole),
-    discount: Whole,
-    paid: Whole,
-    cancelled: Whole,
-    cancelledTaxFree: Whole,
-  }),
-  currency: Type.String({ pattern: '^[A-Z]{3}$' }),
-  customer: Type.Object({ id: Type.Optional(Type.String()) }),
-  origin: Type.Object({ platformType: oneOf('PC', 'MOBILE', 'API'), ipAddress: Type.String() }),
-}
-const shapes: Record<string, TSchema> = {
-  PAID: Type.Object({
-    ...common,
-    status: Type.Literal('PAID'),
-    paidAt: Instant,
-    disputes: Type.Array(Dispute),
-    cancellations: Type.Optional(Type.Array(Cancellation)),
-  }),
-  FAILED: Type.Object({
-    ...common,
-    status: Type.Literal('FAILED'),
-    failedAt: Instant,
-    failure: Type.Object({
-      reason: Type.Optional(Type.String()),
-      pgCode: Type.Optional(Type.String()),
-      pgMessage: Type.Optional(Type.String()),
-    }),
-  }),
-  PARTIAL_CANCELLED: Type.Object({
-    ...common,
-    status: Type.Literal('PARTIAL_CANCELLED'),
-    cancellations: Type.Array(Cancellation),
-    cancelledAt: Instant,
-  }),
-  CANCELLED: Type.Object({
-    ...common,
-    status: Type.Literal('CANCELLED'),
-    cancellations: Type.Array(Cancellation),
-    cancelledAt: Instant,
-  }),
-}
-const BillingKeyInfo = Type.Object({
-  status: oneOf('ISSUED', 'DELETED'),
-  billingKey: Type.String(),
-  merchantId: Type.String(),
-  storeId: Type.String(),
-  methods: Type.Array(Type.Object({ type: Type.Literal('BillingKeyPaymentMethodCard'), card: Card })),
-  channels: Type.Array(Channel),
-  customer: Type.Object({}),
-  issuedAt: Instant,
-})
-
-function expectShape(schema: TSchema, value: unknown): void {
-  expect(
-    [...Compile(schema).Errors(value)].map(({ instancePath, message }) => `${instancePath} ${message}`),
-  ).toEqual([])
-}
 
 let world: ProviderWorld
 let sdk: PaymentClient
@@ -180,17 +69,13 @@ describe('the unchanged official SDK walks through the simulator', () => {
     expect(paid.payment).toMatchObject({ pgTxId: expect.any(String), paidAt: expect.any(String) })
     const found = await sdk.getPayment({ paymentId })
     expect(found).toMatchObject({ status: 'PAID', id: paymentId, amount: { total: 9900, paid: 9900 } })
-    expectShape(shapes['PAID']!, found)
 
     const part = await sdk.cancelPayment({ paymentId, amount: 900, reason: 'too much' })
     expect(part.cancellation).toMatchObject({ status: 'SUCCEEDED', totalAmount: 900, reason: 'too much' })
-    expectShape(Cancellation, part.cancellation)
-    expectShape(shapes['PARTIAL_CANCELLED']!, await sdk.getPayment({ paymentId }))
 
     await sdk.cancelPayment({ paymentId, reason: 'all of it', currentCancellableAmount: 9000 })
     const ended = await sdk.getPayment({ paymentId })
     expect(ended).toMatchObject({ status: 'CANCELLED', amount: { cancelled: 9900, paid: 0 } })
-    expectShape(shapes['CANCELLED']!, ended)
     expect(await world.taken(paymentId)).toMatchObject({ times: 1, refunded: 9900n })
   })
 
@@ -207,7 +92,6 @@ describe('the unchanged official SDK walks through the simulator', () => {
       data: { type: 'PG_PROVIDER', pgCode: 'INVALID_CARD_LOST_OR_STOLEN', pgMessage: expect.any(String) },
     })
     const found = await sdk.getPayment({ paymentId })
-    expectShape(shapes['FAILED']!, found)
     expect(found).toMatchObject({ failure: { pgCode: 'INVALID_CARD_LOST_OR_STOLEN' } })
   })
 
@@ -250,8 +134,7 @@ describe('the unchanged official SDK walks through the simulator', () => {
       customer: { id: 'acct_1' },
     })
     const { billingKey } = billingKeyInfo
-    const info = await keys.getBillingKeyInfo({ billingKey })
-    expectShape(BillingKeyInfo, info)
+    expect(await keys.getBillingKeyInfo({ billingKey })).toMatchObject({ status: 'ISSUED', billingKey })
     await pay(billingKey)
     expect(await keys.deleteBillingKey({ billingKey })).toMatchObject({ deletedAt: expect.any(String) })
     expect(await keys.getBillingKeyInfo({ billingKey })).toMatchObject({ status: 'DELETED' })
@@ -267,7 +150,7 @@ describe('the unchanged official SDK walks through the simulator', () => {
     const until = new Date(world.clock().getTime() + 1000).toISOString()
     const { items } = await sdk.getAllPaymentsByCursor({ from, until, size: 1000 })
     const found = items.find(({ payment }) => 'id' in payment && payment.id === paymentId)
-    expectShape(shapes['PAID']!, found?.payment)
+    expect(found).toMatchObject({ payment: { status: 'PAID' }, cursor: expect.any(String) })
   })
 
   test('its verifier takes the notifications, and refuses them under another secret', async () => {
@@ -299,6 +182,10 @@ describe('the unchanged official SDK walks through the simulator', () => {
       status: 'CANCELLED',
       cancellations: [{ trigger: 'API' }, { trigger: 'CHARGEBACK', totalAmount: 9800 }],
     })
+  })
+
+  test('every call that is described was answered on this walk', () => {
+    expect(world.unanswered()).toEqual([])
   })
 })
 

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Stripe from 'stripe'
@@ -37,8 +36,6 @@ describe('the official SDK walks through the simulator', () => {
       metadata: { account_id: 'a1' },
     })
     const setup = await stripe.setupIntents.create({ customer: customer.id, usage: 'off_session' })
-    expectShape('customer', customer)
-    expectShape('setup_intent', setup)
     expect(setup).toMatchObject({ status: 'requires_payment_method', customer: customer.id })
     const done = await stripe.setupIntents.confirm(setup.id, { payment_method: card })
     expect(done.status).toBe('succeeded')
@@ -65,11 +62,8 @@ describe('the official SDK walks through the simulator', () => {
   test('a card is stored with its customer and paid with off session', async () => {
     const card = await storeCard('pm_card_visa')
     const method = await stripe.paymentMethods.retrieve(card.payment_method)
-    expectShape('payment_method', method)
     expect(method).toMatchObject({ customer: card.customer, card: { brand: 'visa', last4: '4242' } })
     const intent = await charge(card, { metadata: { order_id: 'walk-1' }, expand: ['latest_charge.refunds'] })
-    expectShape('payment_intent', intent)
-    expectShape('charge', intent.latest_charge)
     expect(intent).toMatchObject({
       status: 'succeeded',
       amount_received: 9900,
@@ -79,6 +73,18 @@ describe('the official SDK walks through the simulator', () => {
     })
     expect(await world.taken('walk-1')).toEqual({ times: 1, amount: 9900n, refunded: 0n })
     expect((await stripe.paymentIntents.retrieve(intent.id)).latest_charge).toMatch(/^ch_/)
+  })
+
+  test('a setup is read back with its card, and a card is attached without one', async () => {
+    const customer = await stripe.customers.create({ email: 'lee@example.com' })
+    const setup = await stripe.setupIntents.create({ customer: customer.id })
+    await stripe.setupIntents.confirm(setup.id, { payment_method: 'pm_card_mastercard' })
+    const done = await stripe.setupIntents.retrieve(setup.id, { expand: ['payment_method'] })
+    expect(done).toMatchObject({ status: 'succeeded', payment_method: { card: { brand: 'mastercard' } } })
+    const attached = await stripe.paymentMethods.attach('pm_card_visa', { customer: customer.id })
+    expect(attached).toMatchObject({ customer: customer.id, card: { last4: '4242' } })
+    expect((await stripe.customers.list({ limit: 1 })).data).toMatchObject([{ id: customer.id }])
+    expect((await stripe.balance.retrieve()).available).toHaveLength(1)
   })
 
   test('a search does not know yet what was made just now', async () => {
@@ -173,7 +179,6 @@ describe('the official SDK walks through the simulator', () => {
       payment_method: null,
       last_payment_error: { code: 'authentication_required', payment_method: { id: card.payment_method } },
     })
-    expectShape('payment_method', left.last_payment_error!.payment_method)
     expect(error).toMatchObject({ payment_method: { id: card.payment_method } })
     expect(await caught(stripe.paymentIntents.confirm(id))).toMatchObject({
       statusCode: 400,
@@ -205,7 +210,6 @@ describe('the official SDK walks through the simulator', () => {
       amount: 900,
       metadata: { refund_id: 'walk-refund-1' },
     })
-    expectShape('refund', refund)
     expect(refund).toMatchObject({ status: 'succeeded', amount: 900, payment_intent: intent.id })
     const body = { reference: 'walk-refund', amount: 1000 }
     expect((await world.ask('POST', '/__sandbox/refunds', { body })).status).toBe(200)
@@ -230,7 +234,6 @@ describe('the official SDK walks through the simulator', () => {
       metadata: { order_id: 'walk-dispute' },
     })
     const [dispute] = (await stripe.disputes.list({ payment_intent: intent.id })).data
-    expectShape('dispute', dispute)
     expect(dispute).toMatchObject({
       status: 'needs_response',
       amount: 9900,
@@ -314,7 +317,6 @@ describe('the official SDK walks through the simulator', () => {
     await charge(await storeCard('pm_card_visa'), { metadata: { order_id } })
     const { signature, body } = await inbox.first((text) => text.includes(order_id))
     const event = await stripe.webhooks.constructEventAsync(body, signature, secret)
-    expectShape('event', event)
     expect(event).toMatchObject({
       type: 'payment_intent.succeeded',
       livemode: false,
@@ -335,6 +337,10 @@ describe('the official SDK walks through the simulator', () => {
       reference: null,
       providerId: expect.stringMatching(/^pi_/),
     })
+  })
+
+  test('every call that is described was answered on this walk', () => {
+    expect(world.unanswered()).toEqual([])
   })
 })
 
@@ -393,23 +399,4 @@ async function openInbox() {
       server.close()
     },
   }
-}
-
-const shapes: Record<string, Record<string, string>> = JSON.parse(
-  readFileSync(new URL('./schemas/stripe-fields.json', import.meta.url), 'utf8'),
-)
-
-/** Every field that Stripe's own example has is there, and of its type where it is not null. */
-function expectShape(name: string, object: unknown): void {
-  const fields = object as Record<string, unknown>
-  const wrong = Object.entries(shapes[name]!).filter(([field, type]) => {
-    if (!(field in fields)) return true
-    const given = typeOf(fields[field])
-    return given !== 'null' && type !== 'null' && given !== type
-  })
-  expect(wrong, `the fields of ${name}`).toEqual([])
-}
-
-function typeOf(value: unknown): string {
-  return value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value
 }

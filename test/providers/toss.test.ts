@@ -1,114 +1,10 @@
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import Type, { type TSchema } from 'typebox'
-import { Compile } from 'typebox/compile'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { tossProvider } from '../../src/billing/providers/toss/toss.ts'
 import { newId } from '../../src/platform/id.ts'
 import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
 import { newSecret, openProviderWorld, type ProviderWorld } from '../sandbox/open-provider.ts'
-
-// Written down from the published description of the Core API, 2022-11-16: what it requires, and the words it allows.
-const oneOf = (...words: string[]) => Type.Union(words.map((word) => Type.Literal(word)))
-const Instant = Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?\\+09:00$' })
-const Count = Type.Integer({ minimum: 0 })
-const orNull = (schema: TSchema) => Type.Union([schema, Type.Null()])
-const method = Type.Literal('카드')
-const statuses = oneOf(
-  'READY',
-  'IN_PROGRESS',
-  'WAITING_FOR_DEPOSIT',
-  'DONE',
-  'CANCELED',
-  'PARTIAL_CANCELED',
-  'ABORTED',
-  'EXPIRED',
-)
-const card = {
-  issuerCode: Type.String(),
-  number: Type.String({ maxLength: 20 }),
-  cardType: oneOf('신용', '체크', '기프트', '미확인'),
-  ownerType: oneOf('개인', '법인', '미확인'),
-}
-const Payment = Type.Object({
-  version: Type.Literal('2022-11-16'),
-  paymentKey: Type.String({ maxLength: 200 }),
-  type: oneOf('NORMAL', 'BILLING', 'BRANDPAY'),
-  orderId: Type.String({ minLength: 6, maxLength: 64 }),
-  orderName: Type.String({ maxLength: 100 }),
-  mId: Type.String({ maxLength: 14 }),
-  currency: Type.String(),
-  method,
-  totalAmount: Count,
-  balanceAmount: Count,
-  status: statuses,
-  requestedAt: Instant,
-  approvedAt: orNull(Instant),
-  useEscrow: Type.Boolean(),
-  lastTransactionKey: orNull(Type.String({ maxLength: 64 })),
-  suppliedAmount: Count,
-  vat: Count,
-  cultureExpense: Type.Boolean(),
-  taxFreeAmount: Count,
-  taxExemptionAmount: Count,
-  isPartialCancelable: Type.Boolean(),
-  country: Type.String({ maxLength: 2 }),
-  card: Type.Object({
-    ...card,
-    amount: Count,
-    installmentPlanMonths: Count,
-    approveNo: Type.String({ maxLength: 8 }),
-    useCardPoint: Type.Boolean(),
-    acquireStatus: oneOf('READY', 'REQUESTED', 'COMPLETED', 'CANCEL_REQUESTED', 'CANCELED'),
-    isInterestFree: Type.Boolean(),
-  }),
-  cancels: orNull(
-    Type.Array(
-      Type.Object({
-        cancelAmount: Count,
-        cancelReason: Type.String({ maxLength: 200 }),
-        taxFreeAmount: Count,
-        taxExemptionAmount: Count,
-        refundableAmount: Count,
-        easyPayDiscountAmount: Count,
-        canceledAt: Instant,
-        transactionKey: Type.String({ maxLength: 64 }),
-      }),
-    ),
-  ),
-  secret: orNull(Type.String({ maxLength: 50 })),
-  failure: orNull(Type.Object({ code: Type.String(), message: Type.String() })),
-})
-const Billing = Type.Object({
-  mId: Type.String({ maxLength: 14 }),
-  customerKey: Type.String({ minLength: 2, maxLength: 300 }),
-  authenticatedAt: Instant,
-  method,
-  billingKey: Type.String({ maxLength: 200 }),
-  card: Type.Object(card),
-})
-const Transaction = Type.Object({
-  mId: Type.String({ maxLength: 14 }),
-  transactionKey: Type.String({ maxLength: 64 }),
-  paymentKey: Type.String({ maxLength: 200 }),
-  orderId: Type.String({ minLength: 6, maxLength: 64 }),
-  method,
-  customerKey: Type.String({ minLength: 2, maxLength: 300 }),
-  useEscrow: Type.Boolean(),
-  receiptUrl: Type.String(),
-  status: statuses,
-  transactionAt: Instant,
-  currency: Type.String(),
-  amount: Count,
-})
-const Failure = Type.Object({ code: Type.String(), message: Type.String() })
-
-function faultsOf(schema: TSchema, value: unknown): string[] {
-  return [...Compile(schema).Errors(value)].map(({ instancePath, message }) => `${instancePath} ${message}`)
-}
-function expectShape(schema: TSchema, value: unknown): void {
-  expect(faultsOf(schema, value)).toEqual([])
-}
 
 const secretKey = 'test_sk_example'
 let world: ProviderWorld
@@ -176,32 +72,27 @@ const cancel = (paymentKey: unknown, body: object, key?: string) =>
     headers: key === undefined ? {} : { 'idempotency-key': key },
   })
 
-describe('answers have the published shape', () => {
+describe('answers', () => {
   test('a payment when it is approved, looked up by either id, cancelled in part, and aborted', async () => {
     const paid = await pay()
-    expectShape(Payment, paid)
     expect(paid).toMatchObject({ status: 'DONE', type: 'BILLING', balanceAmount: 9900 })
+    for (const time of ['requestedAt', 'approvedAt']) expect(paid[time]).toMatch(/\+09:00$/)
     expect((await ask('GET', `/v1/payments/${paid['paymentKey']}`)).body).toEqual(paid)
     expect((await ask('GET', `/v1/payments/orders/${paid['orderId']}`)).body).toEqual(paid)
 
     const part = await cancel(paid['paymentKey'], { cancelAmount: 900 })
-    expectShape(Payment, part.body)
     expect(part.body).toMatchObject({ status: 'PARTIAL_CANCELED', balanceAmount: 9000 })
 
     const order = chargeOf()
     const declined = await ask('POST', '/v1/billing/bk_test_insufficient_funds', { body: order })
     expect(declined).toMatchObject({ status: 403, body: { code: 'REJECT_CARD_PAYMENT' } })
-    expectShape(Failure, declined.body)
     const aborted = await ask('GET', `/v1/payments/orders/${order.orderId}`)
-    expectShape(Payment, aborted.body)
     expect(aborted.body).toMatchObject({ status: 'ABORTED', failure: { code: 'REJECT_CARD_PAYMENT' } })
   })
 
   test('a billing key, and the transactions of a time', async () => {
-    const issued = await ask('POST', '/v1/billing/authorizations/issue', {
-      body: { authKey: 'ak_test_ok', customerKey: 'customer-1' },
-    })
-    expectShape(Billing, issued.body)
+    const body = { authKey: 'ak_test_ok', customerKey: 'customer-1' }
+    expect((await ask('POST', '/v1/billing/authorizations/issue', { body })).status).toBe(200)
     const paid = await pay()
     await cancel(paid['paymentKey'], {})
     const day = 86_400_000
@@ -212,7 +103,6 @@ describe('answers have the published shape', () => {
       string,
       unknown
     >[]
-    for (const one of listed) expectShape(Transaction, one)
     expect(
       listed
         .filter(({ orderId }) => orderId === paid['orderId'])
@@ -221,11 +111,6 @@ describe('answers have the published shape', () => {
       ['DONE', 9900],
       ['CANCELED', 9900],
     ])
-  })
-
-  test('a shape that is wrong is seen', () => {
-    expect(faultsOf(Failure, { code: 'X' })).not.toEqual([])
-    expect(faultsOf(Payment, { status: 'PAID' })).not.toEqual([])
   })
 })
 
@@ -334,7 +219,6 @@ describe('its quirks', () => {
         headers: key === undefined ? {} : { 'idempotency-key': key },
       })
     const first = await issue('ak_test_ok.from-the-form', 'k')
-    expectShape(Billing, first.body)
     expect(await issue('ak_test_ok.from-the-form', 'k')).toMatchObject({ status: 200, text: first.text })
     const spent = { status: 400, body: { code: 'INVALID_AUTHORIZE_AUTH' } }
     expect(await issue('ak_test_ok.from-the-form')).toMatchObject(spent)
@@ -370,7 +254,6 @@ describe('its quirks', () => {
     const event = JSON.parse(body)
     expect(event).toMatchObject({ eventType: 'PAYMENT_STATUS_CHANGED', data: { status: 'PARTIAL_CANCELED' } })
     expect(event.createdAt).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}$/)
-    expectShape(Payment, event.data)
     expect(headers['tosspayments-webhook-transmission-id']).toMatch(/^whtrans_/)
     expect(headers).not.toHaveProperty('tosspayments-webhook-signature')
 
@@ -384,6 +267,10 @@ describe('its quirks', () => {
     expect(
       provider.verifyWebhook({ headers, body: Buffer.from(body), secrets: [newSecret()], now }),
     ).toBeUndefined()
+  })
+
+  test('every call that is described was answered by now', () => {
+    expect(world.unanswered()).toEqual([])
   })
 })
 

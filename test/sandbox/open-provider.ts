@@ -5,7 +5,9 @@ import { sandboxProvider } from '../../src/billing/providers/sandbox.ts'
 import { type Clock, movableClock } from '../../src/platform/clock.ts'
 import type { Faults } from '../../src/sandbox/faults.ts'
 import { openSandbox, type Sandbox, type SandboxOptions } from '../../src/sandbox/sandbox.ts'
+import { sandboxWire } from '../../src/sandbox/wire.ts'
 import { openPatientPool } from '../patience.ts'
+import { checkedWire } from '../providers/checked-wire.ts'
 import { createDatabase, dropDatabase } from '../world.ts'
 
 export type ProviderWorld = {
@@ -22,6 +24,8 @@ export type ProviderWorld = {
     more?: { body?: unknown; key?: string; secret?: string | null },
   ): Promise<Asked>
   setFaults(faults: Faults): Promise<void>
+  /** Calls that its provider describes and that had no good answer yet. */
+  unanswered(): string[]
   /** Money the book took for a reference, and how often. */
   taken(reference: string): Promise<{ times: number; amount: bigint; refunded: bigint }>
   close(): Promise<void>
@@ -30,13 +34,14 @@ export type ProviderWorld = {
 // biome-ignore lint/suspicious/noExplicitAny: stories read fields that their assertions pin down
 export type Asked = { status: number; headers: Headers; body: any; text: string }
 
-/** A sandbox provider on a database of its own, and billing's adapter to it. */
+/** A sandbox provider on a database of its own, and billing's adapter to it. One that tells what its provider never would fails. */
 export async function openProviderWorld(
   options: Partial<SandboxOptions> & { timeoutMs?: number } = {},
 ): Promise<ProviderWorld> {
   const url = await createDatabase()
   const pool = openPatientPool(url, 20, 'provider test')
   const clock = await movableClock(pool)
+  const { wire, faults, unanswered } = checkedWire(options.wire ?? sandboxWire)
   const open = (own: Partial<SandboxOptions>) =>
     openSandbox({
       pool,
@@ -44,6 +49,7 @@ export async function openProviderWorld(
       keys: ['sk_test_any', 'x'],
       webhook: { url: undefined, secrets: () => [] },
       ...own,
+      wire,
     })
   const sandbox = await open(options)
   const opened = [sandbox]
@@ -79,6 +85,7 @@ export async function openProviderWorld(
       return another
     },
     ask,
+    unanswered,
     async setFaults(faults) {
       const { status } = await ask('POST', '/__sandbox/faults', { body: faults })
       if (status !== 200) throw new Error(`faults were answered ${status}`)
@@ -96,6 +103,7 @@ export async function openProviderWorld(
       await Promise.all(opened.map((one) => one.close()))
       await pool.end()
       await dropDatabase(url)
+      if (faults.size > 0) throw new Error(`Not as ${wire.name} publishes it:\n${[...faults].join('\n')}`)
     },
   }
 }

@@ -86,7 +86,8 @@ export async function confirmIntent(
   now: Date,
 ): Promise<Done> {
   const status = statusOf(intent, await store.paymentOf(intent))
-  if (status === 'succeeded' || status === 'canceled') throw unexpectedState(intent, status, 'confirm')
+  if (status === 'succeeded' || status === 'canceled')
+    throw unexpectedState(await store.show(intent), 'confirm')
   const given = textOf(form, 'payment_method')
   const method = given === undefined ? undefined : usable(given, await store.method(given), intent.customer)
   const asked = method ? { ...intent, paymentMethod: method.id, card: method.card } : intent
@@ -165,7 +166,8 @@ function failedWith(intent: Stripe.PaymentIntent) {
 /** `POST /v1/payment_intents/{id}/cancel`, within the intent's turn. */
 export async function cancelIntent(store: StripeStore, intent: Intent, form: Form, now: Date): Promise<Done> {
   const status = statusOf(intent, await store.paymentOf(intent))
-  if (status === 'succeeded' || status === 'canceled') throw unexpectedState(intent, status, 'cancel')
+  if (status === 'succeeded' || status === 'canceled')
+    throw unexpectedState(await store.show(intent), 'cancel')
   const canceled: Intent = {
     ...intent,
     waitsFor: null,
@@ -196,11 +198,11 @@ export async function authenticate(
   return failed
 }
 
-function unexpectedState(intent: Intent, status: string, verb: string): StripeAnswer {
+function unexpectedState(intent: Stripe.PaymentIntent, verb: string): StripeAnswer {
   return new StripeAnswer(400, {
     code: 'payment_intent_unexpected_state',
-    message: `You cannot ${verb} this PaymentIntent because it has a status of ${status}.`,
-    payment_intent: { id: intent.id, object: 'payment_intent', status },
+    message: `You cannot ${verb} this PaymentIntent because it has a status of ${intent.status}.`,
+    payment_intent: intent,
     type: 'invalid_request_error',
   })
 }
