@@ -8,6 +8,7 @@ import type {
   Provider,
   ProviderPayment,
   RefundRequest,
+  SetUpRequest,
 } from '../../src/billing/providers/port.ts'
 import type { Faults } from '../../src/sandbox/faults.ts'
 import { deadPort } from './dead-port.ts'
@@ -38,6 +39,10 @@ export type Simulated = {
     silentOnRefunds: string | undefined
   }
   authKey: string
+  /** A card that was collected as the documents say, stored at the provider and nobody else's; null: none is stored there. */
+  storeCard: (() => Promise<{ billingKey: string; customerKey: string | null }>) | null
+  /** A card whose bank wants its customer, and what they do in the browser. False: nobody awaits them. Null: none does. */
+  asking: { card: string; confirm(reference: string): Promise<boolean> } | null
   /** How its notifications look; null where they carry no signature. */
   webhooks: {
     newSecret(): string
@@ -72,6 +77,12 @@ export type Traits = {
   masksLastDigit?: true
   /** Whether a dispute is about all that remains, because its amount is not named. */
   disputesAreWhole?: true
+  /** Whether cards are stored there, and can be deleted. */
+  storesCards: boolean
+  /** Whether a charge may wait for its customer. */
+  asksCustomers: boolean
+  /** What ending a payment comes to that it knows nothing of. */
+  endOfNobody: 'canceled' | 'unknown'
 }
 
 /** The promise of every adapter, in executable form. `open` starts a simulator of its own for this run. */
@@ -237,6 +248,8 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
       expect(await find(request.key)).toEqual(refused)
       expect(await provider.exchange(simulated.authKey, 'customer')).toEqual(refused)
       if (traits.describesBillingKeys) expect(await provider.describe(simulated.cards.good)).toEqual(refused)
+      if (traits.storesCards) expect(await provider.forget(simulated.cards.good)).toEqual(refused)
+      expect(await provider.cancelPayment(request.key, 'pi_nobody')).toEqual(refused)
       expect(await provider.listPayments(new Date(0), new Date(), null)).toEqual(refused)
     })
 
@@ -341,6 +354,8 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
       expect(await nobody.refund(refundOf(await pay(), 1n))).toEqual(notSent)
       expect(await nobody.exchange(simulated.authKey, 'customer')).toEqual(notSent)
       if (traits.describesBillingKeys) expect(await nobody.describe(simulated.cards.good)).toEqual(notSent)
+      if (traits.storesCards) expect(await nobody.forget(simulated.cards.good)).toEqual(notSent)
+      expect(['not_sent', 'unknown']).toContain((await nobody.cancelPayment('pay_x', 'pi_x')).kind)
       expect(await nobody.findPayment('pay_x')).toEqual({ kind: 'unknown' })
       expect(await nobody.listPayments(new Date(0), new Date(), null)).toEqual({ kind: 'unknown' })
     })
@@ -573,6 +588,152 @@ function contractOf(traits: Traits, open: () => Promise<Simulated>): void {
       if (traits.describesBillingKeys)
         expect(await provider.describe('bk_nobody')).toEqual({ kind: 'unknown' })
       expect(await provider.exchange('ak_of_nobody', 'customer')).toEqual({ kind: 'unknown' })
+    })
+  })
+
+  describe('stored cards', () => {
+    const setUpOf = (customerKey: string | null) => ({
+      setupId: newReference(),
+      accountId: newReference(),
+      customerKey,
+      email: 'kim@example.com',
+    })
+    const setUp = async (request: SetUpRequest) => {
+      const outcome = await provider.setUp(request)
+      if (outcome.kind !== 'done') throw new Error(`the setup ended ${outcome.kind}`)
+      return outcome
+    }
+
+    test('a setup whose answer was lost is the same setup, and the customer of an earlier one stays', async () => {
+      const request = setUpOf(null)
+      const first = await setUp(request)
+      expect(Object.keys(first.client).length).toBeGreaterThan(0)
+      expect(await setUp(request)).toEqual(first)
+      const later = await setUp(setUpOf(first.customerKey))
+      expect(later.customerKey).toBe(first.customerKey)
+      const another = await setUp(setUpOf(null))
+      if (first.customerKey !== null) expect(another.customerKey).not.toBe(first.customerKey)
+    })
+
+    test.runIf(traits.storesCards)(
+      'a stored card pays until it is deleted, and deleting it once more is done too',
+      async () => {
+        const { billingKey, customerKey } = await simulated.storeCard!()
+        expect(provider.customerOf(billingKey)).toBe(customerKey)
+        expect(await provider.charge(chargeOf({ billingKey }))).toMatchObject({ kind: 'done' })
+        expect(await provider.forget(billingKey)).toEqual({ kind: 'done' })
+        expect(await provider.forget(billingKey)).toEqual({ kind: 'done' })
+        const request = chargeOf({ billingKey })
+        expect(await provider.charge(request)).toMatchObject({ kind: 'refused', code: 'billing_key_invalid' })
+        expect((await simulated.taken(request.key)).times).toBe(0)
+        if (traits.describesBillingKeys)
+          expect(await provider.describe(billingKey)).toEqual({ kind: 'invalid' })
+      },
+    )
+
+    test('a card that nobody stored counts as deleted', async () => {
+      for (const billingKey of ['bk_nobody', '', '.', '../charges', 'x'.repeat(3000)])
+        expect(await provider.forget(billingKey)).toEqual({ kind: 'done' })
+    })
+
+    test.runIf(traits.storesCards)(
+      'a card is not deleted while the provider does not answer, and pays on',
+      async () => {
+        const { billingKey } = await simulated.storeCard!()
+        for (const down of [true, 'reset'] as const) {
+          await simulated.setFaults({ down })
+          expect(await provider.forget(billingKey)).toEqual({ kind: 'unknown' })
+        }
+        await simulated.setFaults({})
+        expect(await provider.charge(chargeOf({ billingKey }))).toMatchObject({ kind: 'done' })
+      },
+    )
+
+    test('a text that is no billing key names no customer', () => {
+      for (const text of ['', ':', '::', 'bk_test_ok', '__proto__', '\u0000'])
+        expect(provider.customerOf(text)).toBeNull()
+    })
+  })
+
+  describe('the end of a payment', () => {
+    test('what is paid stays paid', async () => {
+      const { reference, providerId } = await pay()
+      expect(await provider.cancelPayment(reference, providerId)).toEqual({ kind: 'paid' })
+      expect(await find(reference)).toMatchObject({ payment: { status: 'paid', refunded: won(0n) } })
+    })
+
+    test('what the provider knows nothing of takes nothing, or is not known to', async () => {
+      expect(await provider.cancelPayment(newReference(), 'pi_nobody')).toEqual({ kind: traits.endOfNobody })
+    })
+
+    test('while the provider is down nobody says that a payment has ended', async () => {
+      const { reference, providerId } = await pay()
+      await simulated.setFaults({ down: true })
+      expect(await provider.cancelPayment(reference, providerId)).toEqual({ kind: 'unknown' })
+    })
+  })
+
+  describe.runIf(traits.asksCustomers)('a charge that waits for its customer', () => {
+    const waiting = async () => {
+      const request = chargeOf({ billingKey: simulated.asking!.card })
+      const outcome = await provider.charge(request)
+      if (outcome.kind !== 'needs_customer') throw new Error(`the charge ended ${outcome.kind}`)
+      return { request, payment: outcome.payment }
+    }
+
+    test('takes nothing, says what the customer has to do, and waits on at a repeat and a lookup', async () => {
+      const { request, payment } = await waiting()
+      const nextAction = {
+        type: 'authenticate',
+        clientSecret: expect.any(String),
+        url: null,
+        expiresAt: expect.any(Date),
+      }
+      const awaited = { reference: request.key, status: 'awaiting', amount: won(9900n), nextAction }
+      expect(payment).toMatchObject(awaited)
+      expect(await provider.charge(request)).toMatchObject({ kind: 'needs_customer', payment: awaited })
+      expect(await find(request.key)).toMatchObject({ kind: 'found', payment: awaited })
+      expect((await simulated.taken(request.key)).times).toBe(0)
+    })
+
+    test('is paid once its customer confirms, and can be ended no more', async () => {
+      const { payment } = await waiting()
+      expect(await simulated.asking!.confirm(payment.reference)).toBe(true)
+      expect(await find(payment.reference)).toMatchObject({ payment: { status: 'paid', nextAction: null } })
+      expect(await provider.cancelPayment(payment.reference, payment.providerId)).toEqual({ kind: 'paid' })
+      expect((await simulated.taken(payment.reference)).times).toBe(1)
+    })
+
+    test('is over once it was ended, as often as that is asked, and confirming it takes nothing', async () => {
+      const { payment } = await waiting()
+      for (const _time of ['first', 'again'])
+        expect(await provider.cancelPayment(payment.reference, payment.providerId)).toEqual({
+          kind: 'canceled',
+        })
+      expect(await simulated.asking!.confirm(payment.reference)).toBe(false)
+      expect(await find(payment.reference)).toMatchObject({ payment: { status: 'canceled' } })
+      expect((await simulated.taken(payment.reference)).times).toBe(0)
+    })
+  })
+
+  describe('the check', () => {
+    const lines = async (of = provider) => {
+      const told = await of.check(simulated.now())
+      return Object.fromEntries(told.map(({ subject, ok }) => [subject, ok]))
+    }
+
+    test('passes line by line where all is well', async () => {
+      expect(await lines()).toMatchObject({ credentials: true, clock: true, listing: true })
+    })
+
+    test('says which line is not right, and never throws', async () => {
+      await simulated.setFaults({ refuse_credentials: true })
+      expect(await lines()).toMatchObject({ credentials: false })
+      await simulated.setFaults({ down: true })
+      expect(await lines()).toMatchObject({ credentials: false })
+      await simulated.setFaults({})
+      const nobody = simulated.adapter(patientMs, `http://127.0.0.1:${await deadPort()}`)
+      expect(await lines(nobody)).toMatchObject({ credentials: false })
     })
   })
 

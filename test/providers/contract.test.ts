@@ -16,6 +16,10 @@ providerContract(
     disputes: true,
     refundsFailLater: true,
     describesBillingKeys: true,
+    // Its cards are names that everybody knows.
+    storesCards: false,
+    asksCustomers: false,
+    endOfNobody: 'canceled',
   },
   async () => {
     const world = await openProviderWorld()
@@ -47,6 +51,8 @@ providerContract(
         silentOnRefunds: 'bk_test_refund_timeout',
       },
       authKey: 'ak_test_ok',
+      storeCard: null,
+      asking: null,
       webhooks: {
         newSecret,
         body: (_eventId, reference) =>

@@ -22,6 +22,9 @@ providerContract(
     refundsFailLater: true,
     describesBillingKeys: true,
     disputesAreWhole: true,
+    storesCards: true,
+    asksCustomers: false,
+    endOfNobody: 'canceled',
   },
   async () => {
     const world = await openProviderWorld({ wire: portoneWire })
@@ -54,6 +57,13 @@ providerContract(
         silentOnRefunds: 'bk_test_refund_timeout',
       },
       authKey: 'ak_test_ok',
+      async storeCard() {
+        const body = { card: 'bk_test_ok', issue_id: 'setup_1' }
+        const issued = await world.ask('POST', '/__sandbox/billing-keys', { body })
+        expect(issued.status).toBe(200)
+        return { billingKey: issued.body.billing_key, customerKey: null }
+      },
+      asking: null,
       webhooks: {
         newSecret,
         body: (_eventId, reference) =>

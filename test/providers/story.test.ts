@@ -3,6 +3,10 @@ import Stripe from 'stripe'
 import { describe, expect, test } from 'vitest'
 import { runDue } from '../../src/billing/due.ts'
 import { checkLedger } from '../../src/billing/ledger/check-ledger.ts'
+import type { Provider } from '../../src/billing/providers/port.ts'
+import { portoneProvider } from '../../src/billing/providers/portone/portone.ts'
+import { stripeProvider } from '../../src/billing/providers/stripe/stripe.ts'
+import { tossProvider } from '../../src/billing/providers/toss/toss.ts'
 import { reconcilePayments } from '../../src/billing/reconciliation/reconcile-payments.ts'
 import { portoneWire } from '../../src/sandbox/portone/portone-wire.ts'
 import { stripeWire } from '../../src/sandbox/stripe/stripe-wire.ts'
@@ -28,6 +32,10 @@ type Told = {
   /** A card whose bank wants its customer, where the provider knows such. */
   readonly asks?: string
   readonly disputes: boolean
+  /** What a customer's browser makes of a prepared setup and a card: what goes into `payment_method`. */
+  collect(there: ProviderWorld, client: Client, card: string): Promise<object>
+  /** The card that was collected so, as the provider knows it, and our way to the provider; null: it stores none. */
+  readonly stored: ((there: ProviderWorld, client: Client) => Promise<[Provider, billingKey: string]>) | null
   /** Asked of the provider itself, money of a payment goes back. */
   giveBack(
     payment: { reference: string; providerId: string },
@@ -38,6 +46,9 @@ type Told = {
     body: object
   }
 }
+
+type Client = Readonly<Record<string, string>>
+const timeoutMs = 60_000
 
 const stories: readonly Told[] = [
   {
@@ -52,6 +63,12 @@ const stories: readonly Told[] = [
     key: 'sk_test_any',
     stolen: 'lost_or_stolen',
     disputes: true,
+    collect: async (_there, { customer_key }, card) => ({
+      auth_key: card.replace('bk_', 'ak_'),
+      customer_key,
+    }),
+    // Its cards are names that everybody knows.
+    stored: null,
     giveBack: ({ reference }, amount = 9900) => ({
       path: `/v1/charges/${reference}/refunds`,
       headers: { authorization: 'Bearer sk_test_any', 'idempotency-key': `by-hand-${reference}` },
@@ -71,6 +88,17 @@ const stories: readonly Told[] = [
     stolen: 'stolen_card',
     asks: 'pm_card_authenticationRequired',
     disputes: true,
+    async collect(there, { client_secret, customer }, card) {
+      const [setup] = client_secret!.split('_secret_')
+      await stripeAt(there).setupIntents.confirm(setup!, { payment_method: card })
+      return { auth_key: setup, customer_key: customer }
+    },
+    async stored(there, { client_secret, customer }) {
+      const [setup] = client_secret!.split('_secret_')
+      const { payment_method } = await stripeAt(there).setupIntents.retrieve(setup!)
+      const provider = stripeProvider({ secretKey: 'sk_test_story', baseUrl: there.sandbox.url, timeoutMs })
+      return [provider, `${customer}:${payment_method}`]
+    },
     giveBack: ({ reference }, amount = 9900) => ({
       path: '/__sandbox/refunds',
       headers: { authorization: 'Bearer sk_test_story' },
@@ -89,6 +117,19 @@ const stories: readonly Told[] = [
     key: 'test_sk_storyOfToss',
     stolen: 'INVALID_CARD_LOST_OR_STOLEN',
     disputes: false,
+    collect: async (_there, { customer_key }, card) => ({
+      auth_key: card.replace('bk_', 'ak_'),
+      customer_key,
+    }),
+    async stored(there, { customer_key }) {
+      const { rows } = await there.pool.query(
+        `select id from sandbox.wire_object where kind = 'billing_key' and body ->> 'customerKey' = $1`,
+        [customer_key],
+      )
+      expect(rows).toHaveLength(1)
+      const keys = { secretKey: 'test_sk_storyOfToss', baseUrl: there.sandbox.url, timeoutMs }
+      return [tossProvider(keys), `${customer_key}:${rows[0].id}`]
+    },
     giveBack: ({ providerId }, cancelAmount = 9900) => ({
       path: `/v1/payments/${providerId}/cancel`,
       headers: { authorization: `Basic ${btoa('test_sk_storyOfToss:')}` },
@@ -109,6 +150,19 @@ const stories: readonly Told[] = [
     key: 'story-of-portone-api-secret',
     stolen: 'INVALID_CARD_LOST_OR_STOLEN',
     disputes: true,
+    async collect(there, { issue_id }, card) {
+      const issued = await there.ask('POST', '/__sandbox/billing-keys', { body: { card, issue_id } })
+      return issued.body
+    },
+    async stored(there, { issue_id }) {
+      const { rows } = await there.pool.query(
+        `select id from sandbox.wire_object where kind = 'billing_key' and body ->> 'issueId' = $1`,
+        [issue_id],
+      )
+      expect(rows).toHaveLength(1)
+      const keys = { apiSecret: 'story-of-portone-api-secret', storeId: 'store-story' }
+      return [portoneProvider({ ...keys, baseUrl: there.sandbox.url, timeoutMs }), rows[0].id]
+    },
     giveBack: ({ reference }, amount = 9900) => ({
       path: `/payments/${reference}/cancel`,
       headers: { authorization: 'PortOne story-of-portone-api-secret' },
@@ -116,6 +170,12 @@ const stories: readonly Told[] = [
     }),
   },
 ]
+
+/** What the customer's browser, or the shop's own people, ask of Stripe. */
+function stripeAt({ sandbox }: ProviderWorld): Stripe {
+  const { hostname, port } = new URL(sandbox.url)
+  return new Stripe('sk_test_story', { host: hostname, port: Number(port), protocol: 'http' })
+}
 
 describe.each(stories)('with $wire.name', (told) => {
   test('subscribe, renew, decline, dunning, authentication, refund, dispute, card deleted', async () => {
@@ -340,8 +400,7 @@ describe('in an account of Stripe that others use too', () => {
     const there = await openProviderWorld({ wire: told.wire })
     const secret = signing()
     const world = await openWorld({ environment: told.environment(there.sandbox.url, secret) })
-    const { hostname, port } = new URL(there.sandbox.url)
-    const stripe = new Stripe(told.key, { host: hostname, port: Number(port), protocol: 'http' })
+    const stripe = stripeAt(there)
     const from = new Date(world.app.clock().getTime() - 1000)
     return {
       there,
@@ -470,8 +529,14 @@ async function tell(told: Told, world: World, there: ProviderWorld): Promise<voi
 
   const good = await subscribe('good', 'bk_test_ok')
   expect([good.status, good.body.data.status]).toEqual([201, 'active'])
-  const poor = await subscribe('poor', 'bk_test_fails_on_renewal')
-  expect(poor.status).toBe(201)
+  // One card is collected in the browser, and stored.
+  const setup = (await world.post(billing('/setup'), { account_id: 'poor' })).body.data
+  const poor = await world.post(billing('/subscribe'), {
+    account_id: 'poor',
+    plan_id: 'starter-monthly',
+    payment_method: await told.collect(there, setup.client, 'bk_test_fails_on_renewal'),
+  })
+  expect([poor.status, setup.provider]).toEqual([201, told.wire.name])
   const declined = await subscribe('declined', 'bk_test_insufficient_funds')
   expect([declined.status, declined.body.error.details[0].code]).toEqual([402, 'insufficient_funds'])
   const stolen = await subscribe('stolen', 'bk_test_stolen')
@@ -535,6 +600,17 @@ async function tell(told: Told, world: World, there: ProviderWorld): Promise<voi
   const toDelete = () => world.query('select from billing.payment_method_to_delete')
   expect(await toDelete()).toHaveLength(1)
   await comesTrue(async () => ({ left: (await toDelete()).length }), { left: 0 })
+  if (told.stored) {
+    const [provider, billingKey] = await told.stored(there, setup.client)
+    const charge = await provider.charge({
+      key: `rl_${randomBytes(20).toString('hex')}`,
+      accountId: 'poor',
+      amount: { minor: 9900n, currency: 'KRW' },
+      billingKey,
+      description: 'With a card that was deleted',
+    })
+    expect(charge).toMatchObject({ kind: 'refused', code: 'billing_key_invalid' })
+  }
 
   // A part goes back, then the rest.
   const refund = (invoice_id: string, amount?: number) =>

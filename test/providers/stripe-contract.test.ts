@@ -18,13 +18,28 @@ providerContract(
     disputes: true,
     refundsFailLater: true,
     describesBillingKeys: true,
+    storesCards: true,
+    asksCustomers: true,
+    endOfNobody: 'unknown',
   },
   async () => {
     const world = await openProviderWorld({ wire: stripeWire })
     const secretKey = 'sk_test_contract'
     const advanceMs = async (ms: number) => world.clock.moveTo(new Date(world.clock().getTime() + ms))
+    const adapter = (timeoutMs: number, baseUrl = world.sandbox.url) =>
+      stripeProvider({ baseUrl, secretKey, timeoutMs })
+    /** What Stripe's script does in the customer's browser. */
+    const confirmSetup = async (setup: string) => {
+      const headers = {
+        authorization: `Bearer ${secretKey}`,
+        'content-type': 'application/x-www-form-urlencoded',
+      }
+      const url = `${world.sandbox.url}/v1/setup_intents/${setup}/confirm`
+      const answer = await fetch(url, { method: 'POST', headers, body: 'payment_method=pm_card_visa' })
+      expect(answer.status).toBe(200)
+    }
     return {
-      adapter: (timeoutMs, baseUrl = world.sandbox.url) => stripeProvider({ baseUrl, secretKey, timeoutMs }),
+      adapter,
       setFaults: world.setFaults,
       advanceMs,
       now: () => world.clock(),
@@ -48,6 +63,24 @@ providerContract(
         silentOnRefunds: 'bk_test_refund_timeout',
       },
       authKey: 'ak_test_ok',
+      async storeCard() {
+        const provider = adapter(60_000)
+        const account = { accountId: 'acct', customerKey: null, email: null }
+        const setUp = await provider.setUp({ ...account, setupId: randomBytes(8).toString('hex') })
+        if (setUp.kind !== 'done') throw new Error(`the setup ended ${setUp.kind}`)
+        const [id] = setUp.client.client_secret!.split('_secret_')
+        await confirmSetup(id!)
+        const stored = await provider.exchange(id!, setUp.customerKey!)
+        if (stored.kind !== 'done') throw new Error(`the exchange ended ${stored.kind}`)
+        return { billingKey: stored.billingKey, customerKey: setUp.customerKey }
+      },
+      asking: {
+        card: 'pm_card_authenticationRequired',
+        async confirm(reference) {
+          const body = { reference, result: 'succeeded' }
+          return (await world.ask('POST', '/__sandbox/authentications', { body })).status === 200
+        },
+      },
       webhooks: {
         newSecret: () => `whsec_${randomBytes(24).toString('hex')}`,
         body: (id, reference) =>

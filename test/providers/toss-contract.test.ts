@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { expect } from 'vitest'
 import { tossProvider } from '../../src/billing/providers/toss/toss.ts'
 import { tossWire } from '../../src/sandbox/toss/toss-wire.ts'
@@ -21,11 +22,16 @@ providerContract(
     refundsFailLater: true,
     describesBillingKeys: false,
     masksLastDigit: true,
+    storesCards: true,
+    asksCustomers: false,
+    endOfNobody: 'canceled',
   },
   async () => {
     const world = await openProviderWorld({ wire: tossWire })
+    const adapter = (timeoutMs: number, baseUrl = world.sandbox.url) =>
+      tossProvider({ baseUrl, secretKey, timeoutMs })
     return {
-      adapter: (timeoutMs, baseUrl = world.sandbox.url) => tossProvider({ baseUrl, secretKey, timeoutMs }),
+      adapter,
       setFaults: world.setFaults,
       async advanceMs(ms) {
         await world.clock.moveTo(new Date(world.clock().getTime() + ms))
@@ -53,6 +59,13 @@ providerContract(
         silentOnRefunds: 'bk_test_refund_timeout',
       },
       authKey: 'ak_test_ok',
+      async storeCard() {
+        const customerKey = `customer_${randomBytes(8).toString('hex')}`
+        const stored = await adapter(60_000).exchange('ak_test_ok', customerKey)
+        if (stored.kind !== 'done') throw new Error(`the exchange ended ${stored.kind}`)
+        return { billingKey: stored.billingKey, customerKey }
+      },
+      asking: null,
       webhooks: null,
       close: world.close,
     }

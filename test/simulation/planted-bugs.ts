@@ -1588,6 +1588,13 @@ export const plantedBugs: readonly PlantedBug[] = [
     story: 'test/billing/disputes.test.ts',
   },
   {
+    name: 'a stored card is not deleted at PortOne',
+    file: 'src/billing/providers/portone/portone.ts',
+    from: "return forgetOutcome(await fetchJson({ method: 'DELETE', url, headers: { authorization } }))",
+    to: "return url ? { kind: 'done' } : forgetOutcome(await fetchJson({ method: 'GET', url }))",
+    story: 'test/providers/story.test.ts',
+  },
+  {
     name: 'a record of PortOne without disputes says that there are none',
     file: 'src/billing/providers/portone/portone-payment.ts',
     from: 'if (disputes !== undefined || done.length === 0) return undefined',
