@@ -70,11 +70,13 @@ export type WorldOptions = {
   /** Deliver the sandbox provider's notifications. */
   webhooks?: boolean
   environment?: Record<string, string>
+  /** One that is there already, and stays; without it, one of its own. */
+  database?: string
 }
 
 export async function openWorld(options: WorldOptions = {}): Promise<World> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-world-'))
-  const url = await createDatabase()
+  const url = options.database ?? (await createDatabase())
   const environment = {
     DATABASE_URL: url,
     RANKLEDGER_DATA: dataDir,
@@ -153,7 +155,7 @@ export async function openWorld(options: WorldOptions = {}): Promise<World> {
       await notifier?.close()
       await http.close()
       await app.close()
-      await dropDatabase(url)
+      if (options.database === undefined) await dropDatabase(url)
       rmSync(dataDir, { recursive: true, force: true })
     },
   }
