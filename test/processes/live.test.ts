@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -117,6 +117,34 @@ const general = (databaseUrl: string, token: string) => ({
   NODE_EXTRA_CA_CERTS: join(folder, 'trusted.pem'),
 })
 
+/** Every route that is there in sandbox mode alone. */
+const sandboxRoutes = Object.entries(
+  (JSON.parse(readFileSync(new URL('../../openapi.json', import.meta.url), 'utf8')) as Described).paths,
+).flatMap(([path, operations]): [string, string[]][] => {
+  const methods = Object.entries(operations).filter(([, { tags }]) => tags?.includes('sandbox'))
+  return methods.length === 0 ? [] : [[path, methods.map(([method]) => method.toUpperCase())]]
+})
+type Described = { paths: Record<string, Record<string, { tags?: string[] }>> }
+
+test('the routes of sandbox mode are known', () => {
+  const paths = sandboxRoutes.map(([path]) => path)
+  expect(paths).toEqual(expect.arrayContaining(['/api/sandbox/clock', '/api/sandbox/demo']))
+  expect(paths.filter((path) => !path.startsWith('/api/sandbox/'))).toEqual([])
+})
+
+test.each(['sandbox', 'stripe', 'toss', 'portone'])(
+  'the simulator of %s is not opened with MODE=live, and nothing is asked of the database',
+  async (name) => {
+    const { code, output } = await runCommand(['sandbox', '--as', name, '--port', '0'], {
+      ...general('postgres://nobody@127.0.0.1:1/nothing', newToken('live')),
+      PAYMENT_PROVIDER: 'stripe',
+      ...houses[0]!.environment,
+    })
+    expect(output).toContain('takes no real money and refuses MODE=live')
+    expect(code).toBe(1)
+  },
+)
+
 describe.each(houses)('live with $wire.name', (live) => {
   test('a card is collected, subscribed with, renewed and refunded, and what happens there is heard of', async () => {
     const there = await openProviderWorld({ wire: live.wire })
@@ -151,6 +179,14 @@ describe.each(houses)('live with $wire.name', (live) => {
         ((await ask('GET', '/api/billing/invoices?account_id=acct_live')).data as { invoices: [] }).invoices
       const comesTrue = (read: () => Promise<unknown>, expected: object) =>
         expect.poll(read, { interval: 200 }).toMatchObject(expected)
+
+      // Nobody turns the clock of a live service, plays its provider or fills it with made-up customers.
+      for (const [path, methods] of sandboxRoutes)
+        for (const method of methods)
+          expect(await ask(method, path, method === 'POST' ? {} : undefined)).toMatchObject({
+            status: 404,
+            error: { code: 'route_not_found' },
+          })
 
       const plan = { name: 'Pro', amount: 9900, currency: 'KRW', interval: 'month' }
       expect(await ask('PUT', '/api/billing/plans/pro', plan)).toMatchObject({ status: 200 })
