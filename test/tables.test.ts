@@ -19,9 +19,10 @@ const files = [
   'platform/access/audit-rows.ts',
   'platform/idempotency.ts',
 ]
-const declared = files.flatMap((file) =>
-  tablesIn(readFileSync(new URL(`../src/${file}`, import.meta.url), 'utf8')),
-)
+const declared = files.flatMap((path) => {
+  const file = new URL(`../src/${path}`, import.meta.url)
+  return tablesIn(readFileSync(file, 'utf8')).map((one) => ({ ...one, file }))
+})
 
 let columns: Column[]
 
@@ -46,7 +47,7 @@ test('every table that the code names is looked at', () => {
   expect(declared.length).toBeGreaterThan(30)
 })
 
-test.each(declared)('$table is in the database as its type says', ({ table, fields }) => {
+test.each(declared)('$table is in the database as its type says', ({ table, fields, file }) => {
   const real = columns.filter((column) => column.table === table)
   expect(fields.map(({ name }) => name).sort()).toEqual(real.map(({ name }) => name).sort())
   for (const { name, type } of fields) {
@@ -60,9 +61,9 @@ test.each(declared)('$table is in the database as its type says', ({ table, fiel
     expect(family, `${name} is ${column.type}`).toBeDefined()
     for (const part of parts.filter((one) => one !== 'null'))
       expect([name, part, column.type, family!.test(part)]).toEqual([name, part, column.type, true])
-    const literals = parts.filter((part) => part.startsWith("'")).map((part) => part.slice(1, -1))
     const allowed = literalsIn(column.checks)
-    if (literals.length > 0 && allowed) expect([name, literals.sort()]).toEqual([name, allowed.sort()])
+    const said = parts.filter((part) => part !== 'null').flatMap((part) => valuesOf(part, file) ?? part)
+    if (allowed) expect([name, said.sort()]).toEqual([name, allowed.sort()])
   }
 })
 
@@ -92,9 +93,27 @@ const families: Readonly<Record<string, RegExp>> = {
 function literalsIn(checks: readonly string[]): string[] | undefined {
   for (const check of checks) {
     const list = /^CHECK \(\(\w+ = ANY \(ARRAY\[([^\]]*)\]\)\)\)$/.exec(check)?.[1]
-    if (list) return [...list.matchAll(/'([^']*)'/g)].map(([, value]) => value!)
+    if (list) return textsIn(list)
   }
   return undefined
+}
+
+/** The texts that a type stands for: itself, or a list or union of that name, of its own file or of one that it comes from. */
+function valuesOf(type: string, file: URL): string[] | undefined {
+  if (type.startsWith("'")) return [type.slice(1, -1)]
+  const source = readFileSync(file, 'utf8')
+  const named = new RegExp(`type ${type} =([^=]*?)\\n(?=\\n|\\w|$)`).exec(source)?.[1]
+  const list = /^ \(typeof (\w+)\)\[number\]$/.exec(named ?? '')?.[1]
+  if (list) return textsIn(new RegExp(`const ${list} = \\[([^\\]]*)\\] as const`).exec(source)?.[1])
+  if (named) return /^(?:[\s|]*'[^']*')+$/.test(named) ? textsIn(named) : undefined
+  const from = new RegExp(`import (?:type )?\\{[^}]*\\b${type}\\b[^}]*\\} from '(\\.[^']*)'`).exec(
+    source,
+  )?.[1]
+  return from === undefined ? undefined : valuesOf(type, new URL(from, file))
+}
+
+function textsIn(text: string | undefined): string[] {
+  return [...(text ?? '').matchAll(/'([^']*)'/g)].map(([, value]) => value!)
 }
 
 /** Each `'schema.table': { … }` of a file, with its fields. */

@@ -1,4 +1,11 @@
 import type { ColumnType, Generated, JSONColumnType } from 'kysely'
+import type { ClassName, ModelStatus } from './models/manifest.ts'
+import type { RankStatus } from './ranks/rank.ts'
+import type { RunStatus, RunTask, RunTrigger } from './runs/run.ts'
+import type { MatchMode } from './tracking/site.ts'
+import type { Every } from './tracking/tracker.ts'
+import type { TrendInterval } from './trends/trend.ts'
+import type { VolumeKind, VolumeQuality } from './volumes/monthly-volume.ts'
 
 /** Batch's own tables, as rows. They become domain values in the `-rows.ts` files and nowhere else. */
 export type BatchTables = {
@@ -17,7 +24,7 @@ export type BatchTables = {
     engine: string
     device: string
     location: string
-    status: 'ranked' | 'not_in_depth' | 'failed'
+    status: RankStatus
     position: number | null
     searched_depth: number
     mean_position: number | null
@@ -30,7 +37,7 @@ export type BatchTables = {
     key: string
     source: string
     day: string
-    kind: 'day' | 'rolling_30d' | 'month'
+    kind: VolumeKind
     volume: bigint | null
     volume_max: bigint | null
     pc: bigint | null
@@ -50,7 +57,7 @@ export type BatchTables = {
     volume: bigint | null
     volume_min: bigint
     volume_max: bigint
-    quality: 'reported' | 'measured' | 'estimated'
+    quality: VolumeQuality
     days_observed: number
     at_month_end: number | null
     updated_at: Date
@@ -58,7 +65,7 @@ export type BatchTables = {
   'batch.keyword_trend': {
     key: string
     source: string
-    every: 'date' | 'week' | 'month'
+    every: TrendInterval
     from_day: string
     to_day: string
     series: JSONColumnType<[string, number][]>
@@ -142,14 +149,14 @@ export type BatchTables = {
     workspace_id: string
     id: string
     site: string
-    match: 'host' | 'domain' | 'prefix' | 'regex'
+    match: MatchMode
     engine: string
     device: string
     location: string
     language: string | null
     depth: number
     source: string
-    every: 'day' | 'week' | 'month'
+    every: Every
     window_from: string
     window_to: string
     zone: string
@@ -163,9 +170,3 @@ export type BatchTables = {
     created_at: Date
   }
 }
-
-type ClassName = 'rise' | 'hold' | 'fall'
-type RunTask = 'train_classifier' | 'predict' | 'aggregate_volumes' | 'collect_ranks' | 'collect_volumes'
-type RunTrigger = 'manual' | 'schedule'
-type RunStatus = 'queued' | 'running' | 'succeeded' | 'failed' | 'skipped'
-type ModelStatus = 'candidate' | 'active' | 'retired' | 'rejected'

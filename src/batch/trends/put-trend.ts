@@ -1,5 +1,6 @@
 import type { BatchApp } from '../app.ts'
-import { type StoredTrend, upsertTrend } from './trend-rows.ts'
+import type { StoredTrend } from './trend.ts'
+import { upsertTrend } from './trend-rows.ts'
 
 /** Keeps what a source told of a keyword, in place of what it told before. */
 export async function putTrend(app: BatchApp, trend: StoredTrend): Promise<void> {

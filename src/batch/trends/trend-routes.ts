@@ -6,12 +6,13 @@ import { reading } from '../../platform/http/may-lag.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { refuse } from '../refusals.ts'
+import { trendIntervals } from './trend.ts'
 import { findTrend } from './trend-rows.ts'
 
 const Trend = Type.Object({
   keyword: Type.String(),
   unit: Type.Literal('ratio_of_highest'),
-  every: Type.Enum(['date', 'week', 'month']),
+  every: Type.Enum([...trendIntervals]),
   from: Type.String(),
   to: Type.String(),
   values: Type.Array(Type.Object({ period: Type.String(), ratio: Type.Number() })),

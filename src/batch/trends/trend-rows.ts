@@ -1,16 +1,5 @@
-import type { Day } from '../../platform/time.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
-
-/** What a source last told of a keyword's course: one answer, with the span that its scale was drawn from. */
-export type StoredTrend = {
-  readonly key: string
-  readonly source: string
-  readonly every: 'date' | 'week' | 'month'
-  readonly from: Day
-  readonly to: Day
-  readonly values: readonly { readonly period: Day; readonly ratio: number }[]
-  readonly askedOn: Day
-}
+import type { StoredTrend } from './trend.ts'
 
 /** Writes a series whole: what was there had another scale. One that was asked for later stays. */
 export async function upsertTrend(tx: BatchTx, trend: StoredTrend): Promise<void> {

@@ -4,6 +4,14 @@ import { addDays, type Day, daysBetween, daysInMonth } from '../../platform/time
 /** A calendar month such as `'2026-10'`. Months compare as plain strings. */
 export type Month = string
 
+/** How the volume of a month came about: told by its source, summed up from all of its days, or worked out from less. */
+export const volumeQualities = ['reported', 'measured', 'estimated'] as const
+export type VolumeQuality = (typeof volumeQualities)[number]
+
+/** What an observation speaks of: a day, the 30 days that end with it, or a whole month. */
+export const volumeKinds = ['day', 'rolling_30d', 'month'] as const
+export type VolumeKind = (typeof volumeKinds)[number]
+
 /** How often one keyword was searched in one month, as one source tells it. */
 export type MonthlyVolume = {
   readonly month: Month
@@ -11,14 +19,14 @@ export type MonthlyVolume = {
   readonly volume: number | null
   readonly volumeMin: number
   readonly volumeMax: number
-  readonly quality: 'reported' | 'measured' | 'estimated'
+  readonly quality: VolumeQuality
   /** Days of the month that the volume rests on; a reported month rests on all of its days. */
   readonly daysObserved: number
 }
 
 /** What a source said on a day: a volume, or only the most it can be (`volumeMax`, censored). */
 export type VolumeObservation = {
-  readonly kind: 'day' | 'rolling_30d' | 'month'
+  readonly kind: VolumeKind
   /** The day itself, the last of the 30 days, or any day of the month. */
   readonly day: Day
   readonly volume: number | null
@@ -198,7 +206,7 @@ function render(
   month: Month,
   bounds: Bounds,
   divisor: number,
-  quality: MonthlyVolume['quality'],
+  quality: VolumeQuality,
   daysObserved: number,
 ): MonthlyVolume {
   if (bounds.min === bounds.max) {

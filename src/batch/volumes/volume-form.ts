@@ -1,5 +1,6 @@
 import Type from 'typebox'
-import { greatestVolume, sourcePattern, volumeKinds } from './volume-observation.ts'
+import { volumeKinds } from './monthly-volume.ts'
+import { greatestVolume, sourcePattern } from './volume-observation.ts'
 
 export const Source = Type.String({
   pattern: sourcePattern.source,

@@ -1,9 +1,7 @@
 import { type Day, daysInMonth, parseDay } from '../../platform/time.ts'
 import type { Keyword } from '../keywords/keyword.ts'
 import { firstDay, type Horizon } from '../ranks/rank.ts'
-import type { VolumeObservation } from './monthly-volume.ts'
-
-export const volumeKinds = ['day', 'rolling_30d', 'month'] as const
+import type { VolumeKind, VolumeObservation } from './monthly-volume.ts'
 
 /** How sources are named. */
 export const sourcePattern = /^[A-Za-z0-9_.:-]{1,64}$/
@@ -15,7 +13,7 @@ export const greatestVolume = 100_000_000_000
 export type PostedVolume = {
   keyword: unknown
   source: string
-  kind: VolumeObservation['kind']
+  kind: VolumeKind
   day: string
   volume?: number
   volume_max?: number

@@ -7,6 +7,7 @@ import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { refuse } from '../refusals.ts'
 import { lookUpVolumes } from './look-up-volumes.ts'
+import { volumeQualities } from './monthly-volume.ts'
 import { recordVolumes } from './record-volumes.ts'
 import { Source, VolumeForm } from './volume-form.ts'
 
@@ -26,7 +27,7 @@ const Volumes = Type.Object({
       volume_min: Type.Integer(),
       volume_max: Type.Integer(),
       source: Type.String(),
-      quality: Type.Enum(['reported', 'measured', 'estimated']),
+      quality: Type.Enum([...volumeQualities]),
       days_observed: Type.Integer(),
     }),
   ),
