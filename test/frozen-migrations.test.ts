@@ -55,6 +55,7 @@ const frozen: Readonly<Record<string, string>> = {
     '9a730135cf28d106355765f0ad2374d7ac7bfccbee102bb2e6d1bc3dd6350aa5',
   '20261119T0130-platform-sessions-of-a-token.sql':
     '3684999163e8207a5a4c04ce83ff06ea039a7dec69aa1bdb04845ed3b03b248e',
+  '20261119T0140-batch-lookup-times.sql': 'e8a734f0621a74da30e69b9eaa6dbf8dfbf0342ecc65fdf6cc5f05b9f7d2024a',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -250,7 +250,7 @@ export async function nextCheckInstant(
       union all
       -- What was ordered is looked for, unless its source rests; and ends with its day.
       select case
-          when min(o.look_at) > ${now} then min(o.look_at)
+          when min(o.lookup_by) > ${now} then min(o.lookup_by)
           else least(min(c.closes_at), case when min(s.until) > ${now} then min(s.until) end)
         end
       from batch.rank_order o
@@ -275,7 +275,7 @@ export async function anyCheckDue(
         or (not ${byHand}::boolean
             and (exists (select from batch.tracker where next_plan_at <= ${now})
                  or exists (select from batch.rank_check where status = 'asked')
-                 or exists (select from batch.rank_order where state = 'waiting' and look_at <= ${now})
+                 or exists (select from batch.rank_order where state = 'waiting' and lookup_by <= ${now})
                  or exists (select from batch.rank_check where status = 'due' and due_at <= ${now}))) as any`.execute(
     db,
   )

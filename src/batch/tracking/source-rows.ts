@@ -77,16 +77,16 @@ export async function takePlaces(
 }
 
 // No more than nine at once, and ten a minute after that, make less than twenty in any minute.
-const lookSpacingSeconds = 6
-const looksAtOnce = 9
+const lookupSpacingSeconds = 6
+const lookupsAtOnce = 9
 
-/** Takes the next place in the line of looks at what is ready: in how many milliseconds it may leave. */
-export async function takeLook(db: BatchDb, name: string): Promise<number> {
+/** Takes the next place in the line of lists of ready orders: in how many milliseconds it may leave. */
+export async function takeLookupPlace(db: BatchDb, name: string): Promise<number> {
   const { rows } = await sql<{ wait: number }>`
     update batch.source
-    set next_look_at = make_interval(secs => ${lookSpacingSeconds}::float8) + greatest(next_look_at,
-      clock_timestamp() - make_interval(secs => ${lookSpacingSeconds * looksAtOnce}::float8))
+    set next_lookup_at = make_interval(secs => ${lookupSpacingSeconds}::float8) + greatest(next_lookup_at,
+      clock_timestamp() - make_interval(secs => ${lookupSpacingSeconds * lookupsAtOnce}::float8))
     where name = ${name}
-    returning extract(epoch from next_look_at - clock_timestamp())::float8 * 1000 as wait`.execute(db)
+    returning extract(epoch from next_lookup_at - clock_timestamp())::float8 * 1000 as wait`.execute(db)
   return Math.max(0, rows[0]?.wait ?? 0)
 }

@@ -7,45 +7,45 @@ import { type Made, workThrough } from '../drain.ts'
 import { type CheckOutcome, findIn } from '../make-check.ts'
 import { settle } from '../settle-checks.ts'
 import type { SiteMatcher } from '../site.ts'
-import { lockSource, takeLook } from '../source-rows.ts'
+import { lockSource, takeLookupPlace } from '../source-rows.ts'
 import {
   claimReady,
   endOrders,
-  listEnginesToLookAt,
+  listEnginesDue,
   markReady,
-  putOffLooks,
+  putOffLookups,
   putOffOrders,
   type ReadyOrder,
 } from './order-rows.ts'
 import type { QueueDrain } from './place-orders.ts'
 
-const mostFailedLooks = 3
+const mostFailedLookups = 3
 
-/** Looks which orders are ready and collects them, until the list names none of ours any more. */
+/** Asks which orders are ready and collects them, until the list names none of ours any more. */
 export async function collectOrders(app: BatchApp, run: RunInHand, drain: QueueDrain): Promise<void> {
   while (!run.signal.aborted) {
-    const engines = await drain.inRun((tx) => enginesToLookAt(tx, drain.ranks.name, app.clock()))
+    const engines = await drain.inRun((tx) => enginesDue(tx, drain.ranks.name, app.clock()))
     if (!engines) return
-    for (const engine of engines) await look(app, run, drain, engine)
+    for (const engine of engines) await lookUpReady(app, run, drain, engine)
     await collectReady(app, run, drain)
     if (engines.length === 0) return
   }
 }
 
 /** Undefined while the source is left alone; but what is paid for is collected also when nothing more can be ordered. */
-async function enginesToLookAt(tx: BatchTx, source: string, now: Date): Promise<string[] | undefined> {
+async function enginesDue(tx: BatchTx, source: string, now: Date): Promise<string[] | undefined> {
   const state = await lockSource(tx, source)
   const isOnlySpent = state.state === 'resting' && state.lastError === 'quota_exhausted'
-  return awake(state, now) || isOnlySpent ? listEnginesToLookAt(tx, source, now) : undefined
+  return awake(state, now) || isOnlySpent ? listEnginesDue(tx, source, now) : undefined
 }
 
-/** Looks once at what is ready, or up to three times while looking fails. What it does not find is put off. */
-async function look(app: BatchApp, run: RunInHand, drain: QueueDrain, engine: string): Promise<void> {
+/** Reads the list of what is ready once, or up to three times while that fails. What it does not name is put off. */
+async function lookUpReady(app: BatchApp, run: RunInHand, drain: QueueDrain, engine: string): Promise<void> {
   const { ranks, inRun, collected } = drain
   const putOff = (tx: BatchTx, isWhole: boolean) =>
-    putOffLooks(tx, { source: ranks.name, engine, now: app.clock(), isWhole })
-  for (let failed = 0; failed < mostFailedLooks && !run.signal.aborted; failed++) {
-    await sleep(await takeLook(app.db, ranks.name))
+    putOffLookups(tx, { source: ranks.name, engine, now: app.clock(), isWhole })
+  for (let failed = 0; failed < mostFailedLookups && !run.signal.aborted; failed++) {
+    await sleep(await takeLookupPlace(app.db, ranks.name))
     const list = await ranks.queue.listReady(engine)
     if (list.kind === 'ready') {
       collected.lost += await inRun(async (tx) => {

@@ -52,7 +52,7 @@ export async function insertOrders(
     ),
     written as (
       insert into batch.rank_order (workspace_id, tracker_id, day, keyword_id, number, source, tag, engine, device,
-        location, depth, spent_on, ordered_at, look_at)
+        location, depth, spent_on, ordered_at, lookup_by)
       select workspace_id, tracker_id, day, keyword_id, number, ${source}, tag, engine, device, location, depth, spent_on,
              ${now}::timestamptz, ${now}::timestamptz + make_interval(mins => ${usualMinutes})
       from tagged
@@ -84,11 +84,11 @@ export async function nameOrders(
     where o.source = ${source} and o.tag = g.tag and o.state = 'waiting'`.execute(tx)
 }
 
-/** The engines at which somebody has to look for orders of a source that are not known to be ready. */
-export async function listEnginesToLookAt(tx: BatchTx, source: string, now: Date): Promise<string[]> {
+/** The engines whose list of ready orders is to be read: they have orders of a source that are not known to be ready. */
+export async function listEnginesDue(tx: BatchTx, source: string, now: Date): Promise<string[]> {
   const { rows } = await sql<{ engine: string }>`
     select distinct engine from batch.rank_order
-    where source = ${source} and state = 'waiting' and not is_ready and look_at <= ${now}
+    where source = ${source} and state = 'waiting' and not is_ready and lookup_by <= ${now}
     order by engine`.execute(tx)
   return rows.map(({ engine }) => engine)
 }
@@ -107,7 +107,7 @@ export async function markReady(
   const { rows } = await sql<{ count: number }>`
     with marked as (
       update batch.rank_order o
-      set order_id = coalesce(o.order_id, g.id), is_ready = true, look_at = least(o.look_at, ${now})
+      set order_id = coalesce(o.order_id, g.id), is_ready = true, lookup_by = least(o.lookup_by, ${now})
       from (select distinct on (tag) tag, id
             from unnest(${listed.map(({ tag }) => tag)}::text[], ${listed.map(({ id }) => id)}::text[]) as l (tag, id)
             order by tag, id) g
@@ -119,10 +119,10 @@ export async function markReady(
 }
 
 /**
- * What becomes of the orders that a look did not find. Those that should be there by now are asked for by their ids; those
+ * What becomes of the orders that a list did not name. Those that should be there by now are asked for by their ids; those
  * without one are lost once a whole list did not name them, and their checks are due again. The others are looked for later.
  */
-export async function putOffLooks(
+export async function putOffLookups(
   tx: BatchTx,
   where: { source: string; engine: string; now: Date; isWhole: boolean },
 ): Promise<number> {
@@ -130,10 +130,10 @@ export async function putOffLooks(
   await sql`
     update batch.rank_order
     set is_ready = order_id is not null and ordered_at <= ${now}::timestamptz - make_interval(mins => ${promisedMinutes}),
-        look_at = case
+        lookup_by = case
           when order_id is not null and ordered_at <= ${now}::timestamptz - make_interval(mins => ${promisedMinutes})
-          then look_at else ${laterLook(now)} end
-    where source = ${source} and engine = ${engine} and state = 'waiting' and not is_ready and look_at <= ${now}
+          then lookup_by else ${laterLookup(now)} end
+    where source = ${source} and engine = ${engine} and state = 'waiting' and not is_ready and lookup_by <= ${now}
       and (order_id is not null or not ${isWhole}
         or ordered_at > ${now}::timestamptz - make_interval(mins => ${lostMinutes}))`.execute(tx)
   if (!isWhole) return 0
@@ -141,7 +141,7 @@ export async function putOffLooks(
     with lost as (
       update batch.rank_order set state = 'lost'
       where source = ${source} and engine = ${engine} and state = 'waiting' and order_id is null and not is_ready
-        and look_at <= ${now}
+        and lookup_by <= ${now}
       returning workspace_id, tracker_id, day, keyword_id, source, spent_on
     ),
     freed as (
@@ -174,8 +174,8 @@ export async function claimReady(
       join batch.rank_check c on c.workspace_id = o.workspace_id and c.tracker_id = o.tracker_id and c.day = o.day
         and c.keyword_id = o.keyword_id and c.status = 'ordered'
       where o.source = ${claim.source} and o.state = 'waiting' and o.is_ready and o.order_id is not null
-        and o.look_at <= ${claim.now}
-      order by o.look_at, o.tag
+        and o.lookup_by <= ${claim.now}
+      order by o.lookup_by, o.tag
       limit ${claim.most}
       for update
     )
@@ -208,7 +208,7 @@ export async function putOffOrders(
 ): Promise<void> {
   if (later.length === 0) return
   await sql`
-    update batch.rank_order o set is_ready = not g.is_queued, look_at = ${laterLook(now)}
+    update batch.rank_order o set is_ready = not g.is_queued, lookup_by = ${laterLookup(now)}
     from unnest(${placesOf(later)}, ${later.map(({ number }) => number)}::smallint[],
                 ${later.map(({ isQueued }) => isQueued)}::boolean[])
       as g (workspace_id, tracker_id, day, keyword_id, number, is_queued)
@@ -250,7 +250,7 @@ function countLost() {
     )`
 }
 
-function laterLook(now: Date) {
+function laterLookup(now: Date) {
   return sql`${now}::timestamptz + make_interval(mins => case
     when ordered_at > ${now}::timestamptz - make_interval(mins => ${lateMinutes}) then ${usualMinutes}::int
     else ${minutesWhenLate}::int end)`
