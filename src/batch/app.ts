@@ -21,7 +21,7 @@ export type BatchApp = {
   readonly timeZone: string
   /** Called in every transaction that settles a job's work. */
   readonly fence: Fence
-  /** Ends long work early when this process is asked to stop; what was begun is taken up again elsewhere. */
+  /** Ends long work early when this process is asked to stop; what was begun is resumed elsewhere. */
   readonly stopping?: AbortSignal
   /** When tasks start by themselves, as cron fields in the service's zone. Without it none does. */
   readonly schedule?: { readonly training: string; readonly prediction: string; readonly aggregation: string }

@@ -118,8 +118,8 @@ describe('the adapter', () => {
   })
 
   test('says nothing of a query that was not shown, of a site that is not shared and of a day that is not final', async () => {
-    expect(await read({ site: 'nowhere.example' })).toEqual({ kind: 'untold', reason: 'not_shown' })
-    expect(await read({ site: 'foreign.example' })).toEqual({ kind: 'untold', reason: 'site_not_shared' })
+    expect(await read({ site: 'nowhere.example' })).toEqual({ kind: 'unreported', reason: 'not_shown' })
+    expect(await read({ site: 'foreign.example' })).toEqual({ kind: 'unreported', reason: 'site_not_shared' })
     expect(await read({ day: day(0) })).toMatchObject({
       kind: 'failed',
       reason: 'not_final_yet',
@@ -157,7 +157,7 @@ describe('the adapter', () => {
     ['hang_up', { kind: 'failed', of: 'answer', reason: 'broken_off' }],
     ['broken', { kind: 'failed', of: 'answer', reason: 'not_json' }],
     ['unreadable', { kind: 'failed', of: 'answer', reason: 'unreadable_results' }],
-    ['empty', { kind: 'untold', reason: 'not_shown' }],
+    ['empty', { kind: 'unreported', reason: 'not_shown' }],
     ['slow', { kind: 'mean' }],
   ])('%s', async (fault, expected) => {
     sandbox.setFaults({ [fault]: 1 })

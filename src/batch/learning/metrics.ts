@@ -3,7 +3,7 @@ import { rowLoss } from './loss.ts'
 import { createRandom } from './random.ts'
 
 /** How good probabilities were, once it was known what happened. Probabilities stand row after row. */
-export type Metrics = {
+export type ClassifierMetrics = {
   examples: number
   logLoss: number
   accuracy: number
@@ -26,7 +26,7 @@ export type ReliabilityBin = {
   hitShare: number
 }
 
-export function measure(probabilities: Float64Array, labels: Uint8Array, classes: number): Metrics {
+export function measure(probabilities: Float64Array, labels: Uint8Array, classes: number): ClassifierMetrics {
   return {
     examples: labels.length,
     logLoss: logLoss(probabilities, labels, classes),

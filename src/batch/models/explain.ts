@@ -11,10 +11,10 @@ export type Reasons = {
 }
 
 /** What a model says of some rows: probabilities row after row, the most probable class of each, and why it. */
-export type Told = { probabilities: Float64Array; tops: Uint8Array; reasons: Reasons }
+export type ExplainedPredictions = { probabilities: Float64Array; tops: Uint8Array; reasons: Reasons }
 
 /** Probabilities as `predict` gives them, to the bit, and why each row got its class; in one way through the trees. */
-export function predictWithReasons(model: Model, columns: Float32Array[], perRow = 3): Told {
+export function predictWithReasons(model: Model, columns: Float32Array[], perRow = 3): ExplainedPredictions {
   const { classes, features } = model
   const rows = columns[0]?.length ?? 0
   const probabilities = new Float64Array(rows * classes)

@@ -40,7 +40,7 @@ export type SayingNow = { modelId: string; horizonDays: number; lastCompleteDay:
 
 /**
  * Stores predictions. One made again for the same day replaces the earlier one, unless the days that it speaks of are over by
- * `lastCompleteDay` or its outcome is known: a model that has learnt since from those days has nothing to foretell of them.
+ * `lastCompleteDay` or its outcome is known: a model that has learnt since from those days has nothing left to predict of them.
  */
 export async function storePredictions(
   tx: BatchTx,
@@ -242,17 +242,17 @@ export async function settleOutcomes(
       where (p.workspace_id, p.keyword_id, p.engine, p.device, p.location, p.day) =
         (o.workspace_id, o.keyword_id, o.engine, o.device, o.location, o.day) and p.outcome is null
       returning p.model_id, p.day, o.loss, o.prior_loss, o.naive_loss,
-                p.predicted_at < (p.day + p.horizon_days + 1)::timestamp at time zone ${timeZone} as foretold
+                p.predicted_at < (p.day + p.horizon_days + 1)::timestamp at time zone ${timeZone} as predicted_in_time
     ),
     added as (
       insert into batch.live_quality as q (model_id, day, examples, loss, prior_loss, naive_loss)
       select model_id, day, count(*)::int, sum(loss), sum(prior_loss), sum(naive_loss)
-      from settled where foretold group by model_id, day order by model_id, day
+      from settled where predicted_in_time group by model_id, day order by model_id, day
       on conflict (model_id, day) do update
         set examples = q.examples + excluded.examples, loss = q.loss + excluded.loss,
             prior_loss = q.prior_loss + excluded.prior_loss, naive_loss = q.naive_loss + excluded.naive_loss
     )
-    update batch.model set revision = revision + 1 where id in (select model_id from settled where foretold)`.execute(
+    update batch.model set revision = revision + 1 where id in (select model_id from settled where predicted_in_time)`.execute(
     tx,
   )
 }

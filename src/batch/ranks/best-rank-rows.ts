@@ -47,7 +47,7 @@ export async function listBestRanks(
         select engine, device, location, ${standing}, day
         from batch.dropped_best_rank
         where workspace_id = ${workspaceId} and keyword_id = ${keywordId}
-      ) told
+      ) known
       group by engine, device, location
       order by max(last_day) desc, engine, device, location
       limit ${sql.lit(mostSeries)}

@@ -65,15 +65,15 @@ const mergeText = `
 
 const addText = `
   with ${given},
-  told as materialized (
+  stored as materialized (
     select 1 as found
     from batch.keyword k join batch.rank r on r.workspace_id = k.workspace_id and r.keyword_id = k.id
     where k.workspace_id = $1 and r.workspace_id = $1 and k.key = any ($2::text[]) and r.day = any ($3::date[])
       and r.engine = any ($4::text[]) and r.device = any ($5::text[]) and r.location = any ($6::text[])
     limit 1
   ),
-  added as (${insert('and not exists (select 1 from told)')} returning 1),
-  merged as (${insert('and exists (select 1 from told)')} ${merge})
+  added as (${insert('and not exists (select 1 from stored)')} returning 1),
+  merged as (${insert('and exists (select 1 from stored)')} ${merge})
   select (select count(*) from added)::int
            + (select count(*) filter (where revision = 1) from merged)::int as inserted,
          (select count(*) filter (where revision > 1) from merged)::int as updated,
@@ -81,7 +81,7 @@ const addText = `
 
 /**
  * Stores ranks in one statement, each against what is stored already, by the same rule as `supersedes`. They come
- * sorted and without repeats. A rank told again without a time of its own (it then carries `now`) and with nothing
+ * sorted and without repeats. A rank reported again without a time of its own (it then carries `now`) and with nothing
  * new in it is left alone, so that a repeated request changes nothing.
  */
 export async function mergeRanks(

@@ -190,7 +190,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** Whether a newly told rank takes the place of one told before: the later check, but never a failed one of a good one. */
+/** Whether a newly reported rank takes the place of one reported before: the later check, but never a failed one of a good one. */
 export function supersedes(reported: Rank, before: Rank): boolean {
   const [failed, failedBefore] = [reported.status === 'failed', before.status === 'failed']
   if (failed !== failedBefore) return failedBefore

@@ -99,12 +99,12 @@ function portionsOf(ranks: readonly Rank[]): Rank[][] {
 export async function mergeObservations(
   tx: BatchTx,
   now: Date,
-  told: readonly { workspaceId: string; observation: RankObservation }[],
+  reported: readonly { workspaceId: string; observation: RankObservation }[],
 ): Promise<void> {
-  if (told.length === 0) return
-  const months = await findMonths(tx, 'rank', monthsOf(told.map(({ observation }) => observation)))
+  if (reported.length === 0) return
+  const months = await findMonths(tx, 'rank', monthsOf(reported.map(({ observation }) => observation)))
   const workspaces = new Map<string, RankObservation[]>()
-  for (const { workspaceId, observation } of told) {
+  for (const { workspaceId, observation } of reported) {
     const observations = workspaces.get(workspaceId)
     if (observations) observations.push(observation)
     else workspaces.set(workspaceId, [observation])

@@ -36,7 +36,7 @@ export const runErrors = {
   not_enough_rows: 'The rank history holds fewer rows than training needs.',
   run_in_progress: 'A run of this task was queued or running already.',
   no_source: 'No source of ranks or volumes is set up; set the keys of one and restart.',
-  worker_lost: 'Every worker that took this run up was lost.',
+  worker_lost: 'Every worker that started or resumed this run was lost.',
   corrupt_model: 'The active model cannot be read; run `rankledger check-model`.',
   other_features:
     'The active model was trained on other features than this release works out; train a new one.',

@@ -107,7 +107,7 @@ function watchRun(app: BatchApp, id: string, take: number): RunInHand & { end():
     renewing = true
     try {
       if (!(await renewRun(app.db, id, take, progress)))
-        taken.abort(new RunTaken('Another worker took this run up.'))
+        taken.abort(new RunTaken('Another worker resumed this run.'))
     } catch {
       // The database is away; the lease lasts longer than a hiccup, and settling finds out the rest.
     } finally {

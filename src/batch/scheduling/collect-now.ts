@@ -16,7 +16,7 @@ export async function nextCollection(app: BatchApp): Promise<Date | undefined> {
 }
 
 const pollMs = 50
-// A worker takes a run up within moments; one that waits longer waits for somebody like us.
+// A worker starts a queued run within moments; one that waits longer waits for somebody like us.
 const leftToWorkersMs = 3_000
 
 /** Makes all checks that are due, in this process, as a run like any other; one under way elsewhere is waited for. */

@@ -80,10 +80,10 @@ export type MeanAsk = RankAsk & {
   readonly day: Day
 }
 
-/** The mean of all places that people were shown; or that nothing is told, which is not the same as not ranked. */
+/** The mean of all places that people were shown; or that nothing is reported, which is not the same as not ranked. */
 export type MeanPlace =
   | { readonly kind: 'mean'; readonly position: number }
-  | { readonly kind: 'untold'; readonly reason: 'not_shown' | 'site_not_shared' }
+  | { readonly kind: 'unreported'; readonly reason: 'not_shown' | 'site_not_shared' }
 
 export type RankPage = {
   readonly kind: 'page'
@@ -179,8 +179,8 @@ export const searchConsoleEngine = 'google_search_console'
 // Google calls its figures final up to three days after their day has ended in California.
 const daysUntilFinal = 4
 
-/** The day that a check tells about: its own, but for figures that are final only later. */
-export function dayTold(engine: string, day: Day): Day {
+/** The day whose rank a check reports: its own, but for figures that are final only later. */
+export function reportedDay(engine: string, day: Day): Day {
   return engine === searchConsoleEngine ? addDays(day, -daysUntilFinal) : day
 }
 

@@ -22,7 +22,7 @@ export function openSearchConsole(settings: SourceSettings): Source {
   const fetchJson = openFetchJson({ timeoutMs, maxAnswerBytes: largestAnswer })
   const tokens = openTokens(account, settings.baseUrl, fetchJson)
   const finalDays = new Set<string>()
-  const looks = new Map<string, Promise<boolean | SourceFailure>>()
+  const readings = new Map<string, Promise<boolean | SourceFailure>>()
 
   const query = async (
     ask: MeanAsk,
@@ -48,7 +48,7 @@ export function openSearchConsole(settings: SourceSettings): Source {
   }
 
   /** A day without any row is not final yet; only then does a query without rows say something. */
-  const lookWhetherFinal = async (ask: MeanAsk, name: string): Promise<boolean | SourceFailure> => {
+  const readWhetherFinal = async (ask: MeanAsk, name: string): Promise<boolean | SourceFailure> => {
     const rows = await query(ask, { dimensions: ['date'] })
     if (!isRows(rows)) return rows
     if (rows.length === 0) return false
@@ -59,18 +59,18 @@ export function openSearchConsole(settings: SourceSettings): Source {
 
   /**
    * Whoever asks at the same time waits for the same call: calls of their own would leave beside the rate. One that fails
-   * is the failure of one check only, and the next in line looks again.
+   * is the failure of one check only, and the next in line asks again.
    */
   const isFinal = async (ask: MeanAsk): Promise<boolean | SourceFailure> => {
     const name = `${propertyOf(ask)} ${ask.day}`
-    for (let look = looks.get(name); look; look = looks.get(name)) {
-      const told = await look
-      if (typeof told === 'boolean') return told
+    for (let underWay = readings.get(name); underWay; underWay = readings.get(name)) {
+      const answer = await underWay
+      if (typeof answer === 'boolean') return answer
     }
     if (finalDays.has(name)) return true
-    const look = lookWhetherFinal(ask, name).finally(() => looks.delete(name))
-    looks.set(name, look)
-    return look
+    const reading = readWhetherFinal(ask, name).finally(() => readings.delete(name))
+    readings.set(name, reading)
+    return reading
   }
 
   return {
@@ -90,7 +90,7 @@ export function openSearchConsole(settings: SourceSettings): Source {
         const final = await isFinal(ask)
         // The account was not added to this property, which says nothing about others.
         if (typeof final !== 'boolean')
-          return final.reason === notShared ? { kind: 'untold', reason: notShared } : final
+          return final.reason === notShared ? { kind: 'unreported', reason: notShared } : final
         if (!final) return failed('not_final_yet', 'early')
         const rows = await query(ask, {
           dimensions: ['query'],
@@ -146,8 +146,7 @@ function openTokens(
     const answer = await fetchJson({ method: 'POST', url, headers, body: body.toString() })
     const trouble = transportFailure(answer)
     if (trouble || answer.kind !== 'answered') return failed((trouble ?? failed('unreachable')).reason)
-    const told = isObject(answer.body) ? answer.body : {}
-    const { access_token: token, expires_in: seconds } = told
+    const { access_token: token, expires_in: seconds } = isObject(answer.body) ? answer.body : {}
     // `invalid_grant` is a revoked key, or a clock that is off.
     if (answer.status !== 200 || typeof token !== 'string')
       return failed('credentials_refused', 'credentials')
@@ -257,7 +256,7 @@ function refusalOf(body: Record<string, unknown>): SourceFailure {
 function meanOf(rows: readonly Row[], keyword: string): MeanPlace {
   const own = rows.filter(({ keys: [query] }) => keyOf(query) === keyOf(keyword))
   const shown = own.reduce((sum, { impressions }) => sum + impressions, 0)
-  if (shown === 0) return { kind: 'untold', reason: 'not_shown' }
+  if (shown === 0) return { kind: 'unreported', reason: 'not_shown' }
   const sum = own.reduce((total, { impressions, position }) => total + impressions * position, 0)
   return { kind: 'mean', position: Math.round((sum / shown) * 100) / 100 }
 }

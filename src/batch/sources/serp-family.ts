@@ -57,14 +57,14 @@ const get = (path: string, fields: Record<string, string | null | undefined>, he
 }
 const places = ({ location, language }: RankAsk) => ({ gl: country(location), hl: language })
 const saysFullyEmpty = (body: Record<string, unknown>) => {
-  const told = body['search_information']
-  return isObject(told) && told['organic_results_state'] === 'Fully empty'
+  const information = body['search_information']
+  return isObject(information) && information['organic_results_state'] === 'Fully empty'
 }
 // The total is that of the whole search: behind the last page it says nothing, and that the list is missing does.
 const endsOrSaysNoTotal = (body: Record<string, unknown>, page: number) => {
-  const [told, list] = [body['search_information'], body['organic_results']]
+  const [information, list] = [body['search_information'], body['organic_results']]
   if (page > 0 && Array.isArray(list) && list.length === 0) return true
-  return isObject(told) && ((page > 0 && list === undefined) || told['total_results'] === 0)
+  return isObject(information) && ((page > 0 && list === undefined) || information['total_results'] === 0)
 }
 
 const dialects: Partial<Record<SourceName, Dialect>> = {

@@ -17,7 +17,7 @@ const mostFailing = 0.3
 /** How a source fares after some calls. It rests when more than 30 % of them fail, and is left alone when it refuses us. */
 export function judgeSource(before: SourceState, tally: Tally, now: Date, nextDay: Date): SourceState {
   const last = tally.failures.at(-1)
-  const told = last ? { lastError: last.reason, lastErrorAt: now } : {}
+  const lastTrouble = last ? { lastError: last.reason, lastErrorAt: now } : {}
   const refused = tally.failures.find(({ of }) => of === 'credentials')
   if (refused)
     return {
@@ -35,16 +35,22 @@ export function judgeSource(before: SourceState, tally: Tally, now: Date, nextDa
   const throttled = tally.failures.filter(({ of }) => of === 'rate').length
   const throttles = tally.good > 0 ? 0 : Math.min(before.throttles + (throttled > 0 ? 1 : 0), mostThrottles)
   if (throttles >= mostThrottles)
-    return { ...before, ...told, ...calm, state: 'resting', until: new Date(now.getTime() + throttledRestMs) }
+    return {
+      ...before,
+      ...lastTrouble,
+      ...calm,
+      state: 'resting',
+      until: new Date(now.getTime() + throttledRestMs),
+    }
 
   const failed = tally.failures.filter(({ of }) => of === 'answer').length
   const [good, bad] = [before.recentGood + tally.good, before.recentFailed + failed]
   if (good + bad >= leastJudged && bad > mostFailing * (good + bad))
-    return { ...before, ...told, ...calm, state: 'resting', until: new Date(now.getTime() + restMs) }
+    return { ...before, ...lastTrouble, ...calm, state: 'resting', until: new Date(now.getTime() + restMs) }
   const share = good + bad > mostJudged ? 0.5 : 1
   return {
     ...before,
-    ...told,
+    ...lastTrouble,
     throttles,
     recentGood: Math.floor(good * share),
     recentFailed: Math.floor(bad * share),

@@ -1,10 +1,10 @@
 import {
-  dayTold,
   type MeanAsk,
   type MeanReader,
   type PageReader,
   type RankAbilities,
   type RankPage,
+  reportedDay,
   type SourceFailure,
 } from '../sources/port.ts'
 import { holdMsAfter, mostThrottles } from './breaker.ts'
@@ -16,7 +16,7 @@ export type CheckOutcome = { readonly calls: number } & (
   | Found
   | { readonly kind: 'mean'; readonly position: number }
   /** Answered, and nothing is known: asking again would change nothing. */
-  | { readonly kind: 'untold'; readonly reason: string }
+  | { readonly kind: 'unreported'; readonly reason: string }
   /** It was ordered, and what it will find is not known yet. `reason`: what kept us from it, if anything did. */
   | { readonly kind: 'ordered'; readonly reason: string | null }
   | SourceFailure
@@ -41,7 +41,7 @@ export async function makeCheck(
 ): Promise<CheckOutcome> {
   if (!source.readMean) return lookThrough(source, ask, matches, pacer)
   await pacer.turn()
-  return { ...(await source.readMean({ ...ask, day: dayTold(ask.engine, ask.day) })), calls: 0 }
+  return { ...(await source.readMean({ ...ask, day: reportedDay(ask.engine, ask.day) })), calls: 0 }
 }
 
 type PageSource = Extract<PromptSource, { readMean?: never }>

@@ -3,7 +3,7 @@ import type { BatchTx } from '../app.ts'
 import type { RankObservation } from '../ranks/rank.ts'
 import { isRankUrl } from '../ranks/rank-form.ts'
 import { mergeObservations } from '../ranks/record-ranks.ts'
-import { dayTold } from '../sources/port.ts'
+import { reportedDay } from '../sources/port.ts'
 import type { Tally } from './breaker.ts'
 import { type CheckEnd, endChecks } from './check-rows.ts'
 import type { Drain, Made } from './drain.ts'
@@ -43,7 +43,7 @@ function tallyOf(batch: readonly Made[]): Tally {
 
 const earlyWaitMs = 60 * 60_000
 
-/** A refusal, a hurry or a day that is not told yet is not the keyword's fault, and costs it no try. */
+/** A refusal, a hurry or a day that is not reported yet is not the keyword's fault, and costs it no try. */
 function endOf({ check, outcome }: Made, now: Date): CheckEnd {
   const { workspaceId, trackerId, day, keywordId, tries, dueAt } = check
   const place = { workspaceId, trackerId, day, keywordId }
@@ -64,7 +64,8 @@ function observationOf({ check, outcome }: Made, now: Date) {
     const isLast = outcome.of === 'answer' && check.tries >= mostTries
     return isLast ? [{ workspaceId, observation: failedRow(check, outcome.reason, now) }] : []
   }
-  if (outcome.kind === 'untold') return [{ workspaceId, observation: failedRow(check, outcome.reason, now) }]
+  if (outcome.kind === 'unreported')
+    return [{ workspaceId, observation: failedRow(check, outcome.reason, now) }]
   const row = rowOf(check, ('readAt' in outcome && outcome.readAt) || now)
   if (outcome.kind === 'mean') {
     const position = Math.round(outcome.position)
@@ -112,5 +113,12 @@ export function failedRow(check: Series, reason: string, now: Date): RankObserva
 }
 
 function rowOf({ keyword, day, engine, device, location }: Series, readAt: Date) {
-  return { keyword, day: dayTold(engine, day), engine, device, location, checked_at: readAt.toISOString() }
+  return {
+    keyword,
+    day: reportedDay(engine, day),
+    engine,
+    device,
+    location,
+    checked_at: readAt.toISOString(),
+  }
 }

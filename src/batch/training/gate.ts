@@ -1,7 +1,7 @@
 import type { PairedDifference } from '../learning/metrics.ts'
 
 /** Whether a candidate may become the active model, and why. */
-export type Verdict = {
+export type GateVerdict = {
   decision: 'promote' | 'reject'
   checks: Check[]
   /** Checks for which there is too little to look at. */
@@ -45,7 +45,7 @@ const CALIBRATION_FLOOR = 0.05
 const CALIBRATION_NOISE = 1.5
 
 /** A figure that is not a number passes no check. */
-export function judge({ all, ranked, calibrationError, againstActive }: Evidence): Verdict {
+export function judge({ all, ranked, calibrationError, againstActive }: Evidence): GateVerdict {
   const gains = (losses: Losses, suffix: '' | '_ranked') => [
     atLeast(`beats_class_shares${suffix}`, losses.classShares - losses.candidate, LEAST_GAIN),
     atLeast(`beats_naive_rule${suffix}`, losses.naiveRule - losses.candidate, LEAST_GAIN),

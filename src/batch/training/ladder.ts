@@ -1,6 +1,6 @@
 import { countClasses, type Examples, holdOut } from '../dataset/examples.ts'
 import { growAlone, openBooster } from '../learning/gbdt.ts'
-import { type Metrics, measure } from '../learning/metrics.ts'
+import { type ClassifierMetrics, measure } from '../learning/metrics.ts'
 import { forwardOnly, partOf, type Watch } from '../learning/watch.ts'
 import { type Model, predict, predictScores, softmaxRows } from '../models/model.ts'
 import {
@@ -26,7 +26,7 @@ export type Climb =
       chosen: Rung
       /** Every rung as it was judged, from class shares upwards. */
       rungs: Rung[]
-      classShares: Metrics
+      classShares: ClassifierMetrics
       holdout: Examples
       holdoutFrom: number
     }
@@ -38,7 +38,7 @@ export type Rung = {
   validationLoss: number | undefined
   /** What it says of the hold-out, row after row. */
   probabilities: Float64Array
-  holdout: Metrics
+  holdout: ClassifierMetrics
 }
 
 export type LadderOptions = Omit<PlanOptions, 'planRoundsAside'> & {

@@ -5,9 +5,9 @@ import { calendarOf, dayName, dayOrdinal, type History, spanOf } from '../datase
 import { leastPlaces, leastShare, medianDaysFor } from '../dataset/label.ts'
 import { importances } from '../learning/importance.ts'
 import {
+  type ClassifierMetrics,
   logLoss,
   logLossAmong,
-  type Metrics,
   measure,
   type PairedDifference,
   pairedBootstrap,
@@ -27,7 +27,7 @@ import {
 } from '../models/manifest.ts'
 import { type Model, predict } from '../models/model.ts'
 import { artifactFormat, decodeModel, encodeModel, sha256Of } from '../models/model-codec.ts'
-import { calibrationLimit, judge, type Verdict } from './gate.ts'
+import { calibrationLimit, type GateVerdict, judge } from './gate.ts'
 import { type Climb, climbLadder, type LadderOptions } from './ladder.ts'
 import { classSharesOf, type LadderPlan, type RungName } from './ladder-plan.ts'
 
@@ -173,7 +173,7 @@ function lossOnRanked({ probabilities }: Said, holdout: Examples): number {
 }
 
 type Met =
-  | (Said & { holdout: Examples; metrics: Metrics; difference: PairedDifference })
+  | (Said & { holdout: Examples; metrics: ClassifierMetrics; difference: PairedDifference })
   | { notComparable: string }
 
 /**
@@ -242,7 +242,7 @@ function dataOf(
 }
 
 function gateOf(
-  { decision, checks, notApplied }: Verdict,
+  { decision, checks, notApplied }: GateVerdict,
   fallsBack: boolean,
   activeId: string | undefined,
   met: Met | undefined,
@@ -256,7 +256,7 @@ function gateOf(
   }
 }
 
-function judgedFigures(metrics: Metrics, said: Said, holdout: Examples): JudgedFigures {
+function judgedFigures(metrics: ClassifierMetrics, said: Said, holdout: Examples): JudgedFigures {
   return {
     ...figuresOf(metrics),
     ranked: rankedLoss(lossOnRanked(said, holdout), holdout),
@@ -283,7 +283,7 @@ function naiveFigures({ all, ranked }: Rivals, holdout: Examples): NaiveFigures 
   }
 }
 
-export function figuresOf(metrics: Metrics): Figures {
+export function figuresOf(metrics: ClassifierMetrics): Figures {
   return {
     examples: metrics.examples,
     log_loss: metrics.logLoss,

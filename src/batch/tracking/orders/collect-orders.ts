@@ -107,8 +107,8 @@ function outcomeOf(
   if (answer.kind === 'failed') return { ...answer, calls: 0 }
   if (answer.kind === 'queued') return { kind: 'ordered', reason: null, calls: 0 }
   if (answer.kind === 'not_collected') return { kind: 'ordered', reason: answer.failure.reason, calls: 0 }
-  const told = answer.readAt ?? now
-  const readAt = told < orderedAt ? orderedAt : told > now ? now : told
+  const said = answer.readAt ?? now
+  const readAt = said < orderedAt ? orderedAt : said > now ? now : said
   // It belongs to another day than the one it was ordered for.
   if (readAt >= closesAt) return { kind: 'ordered', reason: null, calls: 0 }
   return { ...findIn(answer.urls, depth, matches), readAt, calls: 0 }

@@ -29,7 +29,7 @@ export type CollectedVolumes = {
   lost: number
 }
 
-/** A run that asks every source of volumes or trends for every registered keyword that it has not told about this month. */
+/** A run that asks every source of volumes or trends for every registered keyword that has no answer of this month yet. */
 export async function collectVolumes(app: BatchApp, { runId }: { runId: string }): Promise<void> {
   await workRun(app, runId, async (run) => {
     const collected: CollectedVolumes = { asked: 0, found: 0, no_data: 0, failed: 0, calls: 0, lost: 0 }
@@ -56,12 +56,13 @@ export async function collectVolumes(app: BatchApp, { runId }: { runId: string }
 const mostForgotten = 5_000
 
 /** Some rows at a time: whoever keeps this run's lease waits for each of these transactions. */
-async function forgetOld(inRun: Drain['inRun'], today: Day): Promise<void> {
+async function forgetOld(inRun: KeywordDrain['inRun'], today: Day): Promise<void> {
   await inRun((tx) => forgetOldSpending(tx, today))
   while ((await inRun((tx) => forgetOldVolumeChecks(tx, today, mostForgotten))) === mostForgotten);
 }
 
-type Drain = {
+/** The work of one run on what one source is asked of every keyword. */
+type KeywordDrain = {
   readonly source: Source
   readonly reader: KeywordReader
   readonly pacer: Pacer
@@ -72,7 +73,7 @@ type Drain = {
 // Every reading goes over all keywords: few large ones, as far as they are no burden on memory.
 const mostRead = 10_000
 
-async function drainKeywords(app: BatchApp, run: RunInHand, drain: Drain): Promise<void> {
+async function drainKeywords(app: BatchApp, run: RunInHand, drain: KeywordDrain): Promise<void> {
   const { source, reader, collected } = drain
   let asked = 0
   for (let after: KeywordPlace | undefined; ; ) {
@@ -110,7 +111,12 @@ const fewAtOnce = 5
  * keyword can spoil all; those that a good answer does not speak of are asked once more alone. False: the source is not to be
  * asked any more.
  */
-async function askFor(app: BatchApp, drain: Drain, group: readonly Spelled[], turn: Turn): Promise<boolean> {
+async function askFor(
+  app: BatchApp,
+  drain: KeywordDrain,
+  group: readonly Spelled[],
+  turn: Turn,
+): Promise<boolean> {
   const { source, reader, pacer, collected } = drain
   const { name } = source.settings
   const keywords = group.flatMap(({ keywords }) => keywords)
@@ -119,7 +125,7 @@ async function askFor(app: BatchApp, drain: Drain, group: readonly Spelled[], tu
   if (spentOn === undefined) return false
   await pacer.turn()
   const answer = await reader.ask(group, app.clock())
-  if (answer.kind === 'told') await answer.store(app)
+  if (answer.kind === 'answered') await answer.store(app)
   const failure = answer.kind === 'failed' ? answer : undefined
   const { found, without, unheard } = sortOut(group, answer)
   const isAgain = turn !== 'last' && group.length > 1
@@ -184,7 +190,7 @@ function sortOut(group: readonly Spelled[], answer: Awaited<ReturnType<KeywordRe
 }
 
 /** Notes the call before it is made, if the source is ready and the day's budget has room for it. */
-function claimCall(app: BatchApp, drain: Drain, keywords: readonly DueKeyword[], call: string) {
+function claimCall(app: BatchApp, drain: KeywordDrain, keywords: readonly DueKeyword[], call: string) {
   const { name, budgetPerDay } = drain.source.settings
   const { month } = drain.reader
   return drain.inRun(async (tx) => {
@@ -205,7 +211,7 @@ function claimCall(app: BatchApp, drain: Drain, keywords: readonly DueKeyword[],
 
 async function note(
   app: BatchApp,
-  { source, reader: { month }, inRun }: Drain,
+  { source, reader: { month }, inRun }: KeywordDrain,
   keywords: readonly DueKeyword[],
   status: 'no_data',
   reason: string,

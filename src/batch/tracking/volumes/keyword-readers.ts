@@ -23,12 +23,12 @@ export type KeywordReader = {
   readonly month: Day
   readonly mostPerCall: number
   spell(keyword: string): string | undefined
-  ask(group: readonly Spelled[], now: Date): Promise<Told | SourceFailure>
+  ask(group: readonly Spelled[], now: Date): Promise<Answered | SourceFailure>
 }
 
 /** A good answer. Storing it twice is the same as once. */
-type Told = {
-  readonly kind: 'told'
+type Answered = {
+  readonly kind: 'answered'
   /** The spellings that it has something about. */
   readonly found: ReadonlySet<string>
   /** Those that it knows nothing about, and says so. */
@@ -53,7 +53,7 @@ function volumeReader(source: SourceName, volumes: VolumeSource, month: Day): Ke
       const answer = await volumes.readVolumes(spellings, now)
       if (answer.kind === 'failed') return answer
       return {
-        kind: 'told',
+        kind: 'answered',
         found: new Set(answer.volumes.map(({ keyword }) => keyword)),
         without: new Set(answer.without),
         store: (app) => storeVolumes(app, source, group, answer.volumes),
@@ -66,10 +66,10 @@ async function storeVolumes(
   app: BatchApp,
   source: SourceName,
   group: readonly Spelled[],
-  told: readonly ReportedVolume[],
+  reported: readonly ReportedVolume[],
 ): Promise<void> {
   const keywordsOf = new Map(group.map(({ spelling, keywords }) => [spelling, keywords]))
-  const observations = told.flatMap((one) =>
+  const observations = reported.flatMap((one) =>
     (keywordsOf.get(one.keyword) ?? []).map(({ display }) => ({
       keyword: display,
       source,
@@ -96,10 +96,10 @@ function trendReader(source: SourceName, trends: TrendSource, month: Day): Keywo
       if (answer.kind === 'failed') return answer
       const { trend } = answer
       return {
-        kind: 'told',
+        kind: 'answered',
         found: new Set(trend.values.length > 0 ? [spelling] : []),
         without: new Set(),
-        // That nothing is told any more is news, too, and takes the place of what was told before.
+        // That nothing is reported any more is news, too, and takes the place of what was reported before.
         async store(app) {
           const askedOn = dayOf(now, app.timeZone)
           for (const { key } of keywords) await putTrend(app, { key, source, askedOn, ...trend })
