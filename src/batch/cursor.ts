@@ -1,14 +1,7 @@
-import { type Refusal, refuseRequest } from '../platform/refusal.ts'
+import type { Refusal } from '../platform/refusal.ts'
+import { invalid } from './refusals.ts'
 
 /** A cursor of the right form whose values no list of ours would have written. */
 export function foreignCursor(): Refusal {
-  return refuseRequest('validation_failed', {
-    details: [
-      {
-        path: 'cursor',
-        code: 'invalid_cursor',
-        message: 'This cursor was not made by this list; start without one.',
-      },
-    ],
-  })
+  return invalid('cursor', 'invalid_cursor', 'This cursor was not made by this list; start without one.')
 }

@@ -1,5 +1,6 @@
 import type { BatchApp } from './app.ts'
-import { ensureMonths, monthsAhead } from './month-rows.ts'
+import { monthsAhead } from './month.ts'
+import { ensureMonths } from './month-rows.ts'
 import { collectNow, nextCollection } from './scheduling/collect-now.ts'
 import { startScheduledRuns } from './scheduling/start-scheduled-runs.ts'
 import { requeueAbandonedRuns } from './scheduling/trigger-run.ts'

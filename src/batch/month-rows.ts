@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type pg from 'pg'
-import type { Day } from '../platform/time.ts'
 import type { BatchDb, BatchTx } from './app.ts'
+import type { Month } from './month.ts'
 
 /** A table that stands in one part per month. */
 export type MonthlyHistory = 'rank' | 'volume_observation'
@@ -10,7 +10,7 @@ export type MonthlyHistory = 'rank' | 'volume_observation'
 const madeMonths = new WeakMap<BatchDb, Set<string>>()
 
 /** The months that this process has not yet seen to. */
-export function unmadeMonths(db: BatchDb, history: MonthlyHistory, months: ReadonlySet<string>): Set<string> {
+export function unmadeMonths(db: BatchDb, history: MonthlyHistory, months: ReadonlySet<Month>): Set<Month> {
   const made = madeMonths.get(db)
   return new Set([...months].filter((month) => !made?.has(nameOf(history, month))))
 }
@@ -19,7 +19,7 @@ export function unmadeMonths(db: BatchDb, history: MonthlyHistory, months: Reado
 export async function ensureMonths(
   db: BatchDb,
   history: MonthlyHistory,
-  months: Iterable<string>,
+  months: Iterable<Month>,
 ): Promise<void> {
   const made = madeMonths.get(db) ?? new Set()
   madeMonths.set(db, made)
@@ -35,9 +35,9 @@ export async function ensureMonths(
 export async function findMonths(
   db: BatchDb | BatchTx,
   history: MonthlyHistory,
-  months: ReadonlySet<string>,
-): Promise<Set<string>> {
-  const { rows } = await sql<{ month: string }>`
+  months: ReadonlySet<Month>,
+): Promise<Set<Month>> {
+  const { rows } = await sql<{ month: Month }>`
     select month from unnest(${[...months]}::text[]) as month
     where exists (
       select from pg_inherits i join pg_class c on c.oid = i.inhrelid
@@ -96,21 +96,6 @@ function isMonthMissing(error: unknown): boolean {
   )
 }
 
-/** The months, such as `2026-10`, that days fall in. */
-export function monthsOf(dated: readonly { readonly day: Day }[]): Set<string> {
-  return new Set(dated.map(({ day }) => monthOf(day)))
-}
-
-/** This month and the next: made before anybody stores in them, so that no request waits for a table. */
-export function monthsAhead(now: Date): string[] {
-  const next = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1))
-  return [now, next].map((instant) => instant.toISOString().slice(0, 7))
-}
-
-export function monthOf(day: Day): string {
-  return day.slice(0, 7)
-}
-
-function nameOf(history: MonthlyHistory, month: string): string {
+function nameOf(history: MonthlyHistory, month: Month): string {
   return `${history} ${month}`
 }

@@ -1,4 +1,4 @@
-import { refusalsOf } from '../platform/refusal.ts'
+import { type Refusal, refusalsOf, refuseRequest } from '../platform/refusal.ts'
 
 /** Every "no" of the batch area. */
 export const refuse = refusalsOf({
@@ -32,3 +32,8 @@ export const refuse = refusalsOf({
   budget_exhausted: ['conflict', 'What may be spent today does not suffice for these checks; see details.'],
   prediction_not_found: ['not_found', 'There is no prediction for this keyword.'],
 })
+
+/** Of a request whose form is right: one of its values makes no sense. */
+export function invalid(path: string, code: string, message: string): Refusal {
+  return refuseRequest('validation_failed', { details: [{ path, code, message }] })
+}

@@ -4,7 +4,7 @@ import { monthlyVolumes } from '../../../test/batch/monthly-volumes.ts'
 import { historyOf, type SmallRank, type SmallVolume } from '../../../test/batch/small-history.ts'
 import { type VolumeObservation, volumeAtMonthEnd } from '../volumes/monthly-volume.ts'
 import { columnOf, examplesOf, featureNames, featuresOf } from './features.ts'
-import { dayName, dayOrdinal, type History, monthOf } from './history.ts'
+import { dayName, dayOrdinal, type History, monthOrdinal } from './history.ts'
 
 type Name = (typeof featureNames)[number]
 
@@ -58,7 +58,7 @@ describe('nothing later than its own day changes the features of a rank', () => 
         .map(({ kind, day, volume }) => ({ kind, day: dayName(day), volume, volumeMax: null }))
       return monthlyVolumes(observations).flatMap(({ month }): SmallVolume[] => {
         const volume = volumeAtMonthEnd(month, observations)
-        return volume === undefined ? [] : [[monthOf(dayOrdinal(`${month}-01`)), volume]]
+        return volume === undefined ? [] : [[monthOrdinal(dayOrdinal(`${month}-01`)), volume]]
       })
     })
   }
@@ -72,7 +72,7 @@ describe('nothing later than its own day changes the features of a rank', () => 
         const sites = series.map((_, at) => (split && at >= 2 ? 1 : 0))
         // A month as a whole is reported after its end, whatever day the report names.
         const isKnown = ({ kind, day }: Told) =>
-          kind === 'month' ? monthOf(day) < monthOf(today) : day <= today
+          kind === 'month' ? monthOrdinal(day) < monthOrdinal(today) : day <= today
         const known = volumes.slice(0, series.length)
         const before = historyOf(series, { sites, volumes: known.map(knownVolumes) })
         // Up to today as it was; after it, another world altogether.
@@ -184,7 +184,7 @@ describe('what features say', () => {
   })
 
   test('volumes speak from the months before, compared with the three before those', () => {
-    const month = monthOf(0)
+    const month = monthOrdinal(0)
     const volumes: SmallVolume[][][] = [
       [
         [
@@ -201,7 +201,7 @@ describe('what features say', () => {
   })
 
   test('one source speaks of a keyword: the one with most months by then, and no other in between', () => {
-    const month = monthOf(0)
+    const month = monthOrdinal(0)
     const long: SmallVolume[] = [
       [month - 4, 100],
       [month - 3, 100],
@@ -251,7 +251,7 @@ describe('what features say', () => {
   })
 
   test('a volume that is months old is not known', () => {
-    const feature = featureAt(historyOf([[[10, 5]]], { volumes: [[[[monthOf(0) - 4, 100]]]] }), 0)
+    const feature = featureAt(historyOf([[[10, 5]]], { volumes: [[[[monthOrdinal(0) - 4, 100]]]] }), 0)
     expect(feature('volume')).toBeNaN()
   })
 })

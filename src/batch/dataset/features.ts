@@ -1,5 +1,5 @@
 import { type Examples, isKept } from './examples.ts'
-import { type Calendar, calendarOf, type History, monthOf, placeDownTo, spanOf } from './history.ts'
+import { type Calendar, calendarOf, type History, monthOrdinal, placeDownTo, spanOf } from './history.ts'
 import { horizonFor, medianPlace, moveOf } from './label.ts'
 import { addMoment, openMoments, slopeOf, spreadOf } from './moments.ts'
 
@@ -380,7 +380,7 @@ function openVolumes(history: History) {
 
   return {
     describe(keyword: number, today: number, row: Float64Array): void {
-      const month = monthOf(today)
+      const month = monthOrdinal(today)
       if (keyword !== last.keyword || month !== last.month) last = lookUp(keyword, month)
       row[columnOf.volume] = last.volume
       row[columnOf.volume_change] = last.change

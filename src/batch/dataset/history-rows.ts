@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { BatchDb, BatchTx } from '../app.ts'
-import { type Calendar, calendarFrom, calendarOf, type History, monthOf, type SeriesName } from './history.ts'
+import {
+  type Calendar,
+  calendarFrom,
+  calendarOf,
+  type History,
+  monthOrdinal,
+  type SeriesName,
+} from './history.ts'
 
 export type StoredHistory = {
   history: History
@@ -24,7 +31,11 @@ export async function readHistory(db: BatchDb, until?: string): Promise<StoredHi
   return asOfOneMoment(db, async (tx) => {
     const ranks = await readRanks(tx, until)
     const lastDay = calendarOf(ranks.history)?.days.at(-1)
-    const volumes = await readVolumes(tx, ranks.keys, lastDay === undefined ? undefined : monthOf(lastDay))
+    const volumes = await readVolumes(
+      tx,
+      ranks.keys,
+      lastDay === undefined ? undefined : monthOrdinal(lastDay),
+    )
     const parts = { ranksSha256: ranks.sha256, volumesSha256: volumes.sha256 }
     const sha256 = createHash('sha256').update(parts.ranksSha256).update(parts.volumesSha256).digest('hex')
     return { history: { ...ranks.history, ...volumes.found }, series: ranks.series, sha256, parts }
@@ -55,7 +66,7 @@ export async function withHistoryInParts<T>(
   return asOfOneMoment(db, async (tx) => {
     const calendar = await readCalendar(tx)
     const lastDay = calendar?.days.at(-1)
-    const month = lastDay === undefined ? undefined : monthOf(lastDay)
+    const month = lastDay === undefined ? undefined : monthOrdinal(lastDay)
     const walk = async (each: (part: HistoryPart) => Promise<void>, beforeMonth: number | undefined) => {
       const parts = readParts(tx, size, beforeMonth)
       for (let reading = parts.next(); ; ) {

@@ -111,7 +111,7 @@ export function dayOrdinal(day: string): number {
 }
 
 /** The month of a day, as the history counts months. */
-export function monthOf(ordinal: number): number {
+export function monthOrdinal(ordinal: number): number {
   const date = new Date(ordinal * msPerDay)
   return date.getUTCFullYear() * 12 + date.getUTCMonth()
 }

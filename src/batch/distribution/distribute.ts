@@ -4,7 +4,7 @@ import { isLockTimeout } from '../../platform/database/database-errors.ts'
 import { lockMigrations } from '../../platform/database/migrate.ts'
 import {
   analyzeTable,
-  countRows,
+  countRowsOfTable,
   type Distribution,
   distributeTable,
   findDistribution,
@@ -105,15 +105,15 @@ async function distributeGroup(
     await lockOutWriters(client, missing)
     const rows = new Map<string, number>()
     for (const table of missing) {
-      for (const leaf of await listLeaves(client, table)) rows.set(leaf, await countRows(client, leaf))
+      for (const leaf of await listLeaves(client, table)) rows.set(leaf, await countRowsOfTable(client, leaf))
     }
     const stopTelling = tellCopies(client, rows, onProgress)
     const done: { table: string; rows: number }[] = []
     for (const table of missing) {
-      const before = await countRows(client, table)
+      const before = await countRowsOfTable(client, table)
       const [first] = group.tables
       await distributeTable(client, table, group.by, table === first ? { shards } : { beside: first })
-      const after = await countRows(client, table)
+      const after = await countRowsOfTable(client, table)
       if (after !== before)
         throw new Error(`${table} has ${after} rows on the nodes and had ${before}; nothing was changed.`)
       done.push({ table, rows: after })

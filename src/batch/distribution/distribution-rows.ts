@@ -44,7 +44,7 @@ export async function listLeaves(client: pg.Client, table: string): Promise<stri
   return rows.map(({ name }) => name)
 }
 
-export async function countRows(client: pg.Client, table: string): Promise<number> {
+export async function countRowsOfTable(client: pg.Client, table: string): Promise<number> {
   const { rows } = await client.query<{ n: number }>(`select count(*)::float8 as n from batch.${table}`)
   return rows[0]!.n
 }

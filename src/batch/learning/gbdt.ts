@@ -1,6 +1,7 @@
 import { countClasses, type Examples } from '../dataset/examples.ts'
 import type { Forest } from '../models/forest.ts'
 import type { Boosted } from '../models/model.ts'
+import { sum } from '../sum.ts'
 import { assignBins, chooseCuts, roomForCuts } from './bins.ts'
 import { rowLoss } from './loss.ts'
 import { createRandom } from './random.ts'
@@ -114,10 +115,6 @@ export function growTogether(
 /** Log of the class shares, each class counted once more than seen so that no share is zero. */
 export function logShares(labels: Uint8Array, classes: number): Float64Array {
   return countClasses(labels, classes).map((count) => Math.log((count + 1) / (labels.length + classes)))
-}
-
-function sum(numbers: number[]): number {
-  return numbers.reduce((total, number) => total + number, 0)
 }
 
 function meanLoss({ kernel, at, classBytes, learners }: Grower, labels: Uint8Array): number {

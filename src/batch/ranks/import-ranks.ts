@@ -14,8 +14,9 @@ import {
   type RejectionSink,
 } from '../import.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
-import { ensureMonths, monthsOf, withMonthsInside } from '../month-rows.ts'
-import { dedupe, openRankReader, type Rank, type RankObservation } from './rank.ts'
+import { monthsOf } from '../month.ts'
+import { ensureMonths, withMonthsInside } from '../month-rows.ts'
+import { dedupeRanks, openRankReader, type Rank, type RankObservation } from './rank.ts'
 import { RankForm } from './rank-form.ts'
 import { instantTexts, mergeRanks } from './rank-rows.ts'
 
@@ -114,7 +115,7 @@ async function readRanks(given: readonly ImportRecord[], now: Date): Promise<Rea
       } else rejections.push({ line: record.line, raw: record.raw, code: verdict.refusal })
     }
   }
-  return { ranks, records, settled: dedupe(ranks), rejections }
+  return { ranks, records, settled: dedupeRanks(ranks), rejections }
 }
 
 /** Copies ranks in, unless one of them is there already: then nothing is written and the answer is false. */

@@ -1,11 +1,10 @@
 import { limitOf, type Page, type PageRequest, pageOf, readCursor } from '../../platform/page.ts'
-import { refuseRequest } from '../../platform/refusal.ts'
 import { addDays, type Day, parseDay } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
-import { refuse } from '../refusals.ts'
+import { invalid, refuse } from '../refusals.ts'
 import { type BestRank, listBestRanks } from './best-rank-rows.ts'
 import { horizonOf, isSeriesName } from './rank.ts'
 import { listRanks, type RankPlace, type StoredRank } from './rank-rows.ts'
@@ -48,18 +47,14 @@ export async function lookUpRanks(
 function spanOf(query: RankQuery, now: Date): { from: Day; to: Day } {
   const to = dayAt('to', query.to) ?? horizonOf(now).lastDay
   const from = dayAt('from', query.from) ?? (to < '0002' ? to : addDays(to, -usualSpanDays))
-  if (from > to) throw badDay('from', 'out_of_order', 'The first day lies after the last.')
+  if (from > to) throw invalid('from', 'out_of_order', 'The first day lies after the last.')
   return { from, to }
 }
 
 function dayAt(path: string, text: string | undefined): Day | undefined {
   if (text !== undefined && parseDay(text) === undefined)
-    throw badDay(path, 'not_real', 'There is no such day.')
+    throw invalid(path, 'not_real', 'There is no such day.')
   return text
-}
-
-function badDay(path: string, code: string, message: string) {
-  return refuseRequest('validation_failed', { details: [{ path, code, message }] })
 }
 
 function placeOf(query: RankQuery): RankPlace | undefined {

@@ -1,4 +1,5 @@
 import { addDays, type Day, dayOf, parseDay, parseInstant } from '../../platform/time.ts'
+import { compareTexts } from '../compare-texts.ts'
 import { cleanKeyword, type KeywordRefusal } from '../keywords/keyword.ts'
 
 export const rankStatuses = ['ranked', 'not_in_depth', 'failed'] as const
@@ -178,16 +179,12 @@ function reasonRefusal({ status, reason }: RankObservation): RankRefusal | undef
 /** The order in which ranks are locked and written, by everyone, so that no two writers wait in a ring. */
 function compareRanks(a: Rank, b: Rank): number {
   return (
-    compare(a.key, b.key) ||
-    compare(a.day, b.day) ||
-    compare(a.engine, b.engine) ||
-    compare(a.device, b.device) ||
-    compare(a.location, b.location)
+    compareTexts(a.key, b.key) ||
+    compareTexts(a.day, b.day) ||
+    compareTexts(a.engine, b.engine) ||
+    compareTexts(a.device, b.device) ||
+    compareTexts(a.location, b.location)
   )
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }
 
 /** Whether a newly reported rank takes the place of one reported before: the later check, but never a failed one of a good one. */
@@ -198,7 +195,7 @@ export function supersedes(reported: Rank, before: Rank): boolean {
 }
 
 /** Sorts ranks and keeps, of those for the same day and place, the one that stands in the end. */
-export function dedupe(ranks: readonly Rank[]): Rank[] {
+export function dedupeRanks(ranks: readonly Rank[]): Rank[] {
   // The sort is stable, so repeats stay in the order in which they were reported.
   const sorted = [...ranks].sort(compareRanks)
   const kept: Rank[] = []

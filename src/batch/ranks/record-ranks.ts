@@ -1,8 +1,9 @@
 import { invariant } from '../../platform/invariant.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { findKeywordIds } from '../keywords/keyword-rows.ts'
-import { ensureMonths, findMonths, monthOf, monthsOf, unmadeMonths, withMonths } from '../month-rows.ts'
-import { dedupe, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
+import { monthOf, monthsOf } from '../month.ts'
+import { ensureMonths, findMonths, unmadeMonths, withMonths } from '../month-rows.ts'
+import { dedupeRanks, openRankReader, type Rank, type RankObservation, type RankRefusal } from './rank.ts'
 import { addRanks, type MergedRanks, mergeRanks } from './rank-rows.ts'
 
 export type RankRejection = { index: number; code: RankRefusal }
@@ -24,7 +25,7 @@ export async function recordRanks(
 ): Promise<RecordedRanks> {
   const now = app.clock()
   const { ranks, rejections } = readAll(observations, now)
-  const settled = dedupe([...ranks.keys()])
+  const settled = dedupeRanks([...ranks.keys()])
   const { inserted, updated, unknown } = await withMonths(
     app.db,
     () => makeMonths(app, workspaceId, settled),
@@ -113,7 +114,7 @@ export async function mergeObservations(
     const { ranks, rejections } = readAll(workspaces.get(workspaceId)!, now)
     invariant(rejections.length === 0, `our own observations make sense, not ${rejections[0]?.code}`)
     const kept = [...ranks.keys()].filter(({ day }) => months.has(monthOf(day)))
-    await mergeRanks(tx, workspaceId, dedupe(kept), now)
+    await mergeRanks(tx, workspaceId, dedupeRanks(kept), now)
   }
 }
 

@@ -10,7 +10,7 @@ import {
 import { fileWriter, parquetWriteRows } from 'hyparquet-writer'
 import { type RawBuilder, sql } from 'kysely'
 import type { BatchDb } from '../app.ts'
-import { countRows, periodOf } from './month-rows.ts'
+import { countRowsOfMonth, periodOf } from './month-rows.ts'
 
 export type ColumnKind = Pick<SchemaElement, 'type' | 'converted_type' | 'repetition_type'>
 
@@ -90,7 +90,7 @@ async function requireWhole<Row>(
   table: string,
   path: string,
 ): Promise<void> {
-  const stored = await countRows(db, table)
+  const stored = await countRowsOfMonth(db, table)
   const archive = await openArchive(form, path)
   let read = 0
   for await (const group of archive.groups()) read += group.length

@@ -106,7 +106,7 @@ export async function listLeaving(
   return rows
 }
 
-export async function countRows(db: BatchDb, table: string): Promise<number> {
+export async function countRowsOfMonth(db: BatchDb, table: string): Promise<number> {
   const { rows } = await sql<{ n: number }>`select count(*)::float8 as n from batch.${sql.id(table)}`.execute(
     db,
   )

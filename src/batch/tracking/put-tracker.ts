@@ -3,7 +3,7 @@ import { dayOf, isZone } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'
 import type { Keyword } from '../keywords/keyword.ts'
-import { refuse } from '../refusals.ts'
+import { invalid, refuse } from '../refusals.ts'
 import type { RankSource, Source, SourceName } from '../sources/port.ts'
 import { dropUntouchedChecks, moveToNewSource } from './check-rows.ts'
 import { type MatchMode, readSite } from './site.ts'
@@ -128,10 +128,6 @@ function windowOf(app: BatchApp, given: TrackerForm['window']): Window {
 /** Of several spellings the first one is kept. */
 function distinct(keywords: readonly Keyword[]): Keyword[] {
   return [...new Map(keywords.toReversed().map((keyword) => [keyword.key, keyword])).values()].toReversed()
-}
-
-function invalid(path: string, code: string, message: string) {
-  return refuseRequest('validation_failed', { details: [{ path, code, message }] })
 }
 
 /** A change of the rhythm counts from now. A day that is planned already is not planned again. */

@@ -4,6 +4,7 @@ import { type BoosterSettings, growTogether, logShares, openBooster } from '../l
 import { createDesign, fitSoftmax, trainSoftmax } from '../learning/softmax.ts'
 import { partOf, type Watch } from '../learning/watch.ts'
 import { type Model, predictScores } from '../models/model.ts'
+import { sum } from '../sum.ts'
 
 export type RungName = 'prior' | 'softmax' | 'gbdt' | 'blend'
 
@@ -163,10 +164,6 @@ function joinScores(parts: Float64Array[]): Float64Array {
 
 function joinLabels(windows: TimeSplit[]): Uint8Array {
   return Buffer.concat(windows.map((split) => split.future.labels))
-}
-
-function sum(numbers: number[]): number {
-  return numbers.reduce((total, number) => total + number, 0)
 }
 
 function planSoftmax(windows: TimeSplit[], labels: Uint8Array, watch: Watch, classes: number) {

@@ -12,12 +12,13 @@ import {
   type RejectionSink,
 } from '../import.ts'
 import { cleanKeyword } from '../keywords/keyword.ts'
-import { ensureMonths, monthsOf, withMonthsInside } from '../month-rows.ts'
+import { monthsOf } from '../month.ts'
+import { ensureMonths, withMonthsInside } from '../month-rows.ts'
 import { type Horizon, horizonOf } from '../ranks/rank.ts'
 import { findKeptFrom } from './horizon-rows.ts'
 import { VolumeForm } from './volume-form.ts'
 import {
-  dedupe,
+  dedupeVolumes,
   isTooLate,
   type KeptVolume,
   type PostedVolume,
@@ -58,7 +59,7 @@ const volumeTarget = ({ db }: BatchApp): ImportTarget<Part> => ({
         kept = volumes.filter((volume) => !isTooLate(volume, keptFrom))
         await ensureMonths(db, 'volume_observation', monthsOf(kept))
       },
-      () => mergeVolumes(client, dedupe(kept)),
+      () => mergeVolumes(client, dedupeVolumes(kept)),
     )
     return {
       inserted,

@@ -1,7 +1,6 @@
-import { refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
-import { refuse } from '../refusals.ts'
+import { invalid, refuse } from '../refusals.ts'
 import { counts, summarise, type VolumeSummary } from './monthly-volume.ts'
 import { findMonthlyVolumes, type StoredMonth, type StoredMonths } from './volume-rows.ts'
 
@@ -17,11 +16,8 @@ export type KeywordVolumes = VolumeSummary &
 /** The stored monthly volumes of a keyword, oldest month first, and what they come to. */
 export async function lookUpVolumes(app: BatchApp, raw: string, query: VolumeQuery): Promise<KeywordVolumes> {
   const { display, key } = cleanOne(raw, 'keyword')
-  if (query.from !== undefined && query.to !== undefined && query.from > query.to) {
-    throw refuseRequest('validation_failed', {
-      details: [{ path: 'from', code: 'out_of_order', message: 'The first month lies after the last.' }],
-    })
-  }
+  if (query.from !== undefined && query.to !== undefined && query.from > query.to)
+    throw invalid('from', 'out_of_order', 'The first month lies after the last.')
   const stored = await findMonthlyVolumes(app.db, key, query)
   if (!stored) throw refuse('volume_not_found')
   const { months } = stored

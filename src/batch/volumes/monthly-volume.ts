@@ -1,10 +1,9 @@
 import { invariant } from '../../platform/invariant.ts'
 import { addDays, type Day, daysBetween, daysInMonth } from '../../platform/time.ts'
+import { type Month, monthOf } from '../month.ts'
+import { sum } from '../sum.ts'
 
-/** A calendar month such as `'2026-10'`. Months compare as plain strings. */
-export type Month = string
-
-/** How the volume of a month came about: told by its source, summed up from all of its days, or worked out from less. */
+/** How the volume of a month came about: reported by its source, summed up from all of its days, or worked out from less. */
 export const volumeQualities = ['reported', 'measured', 'estimated'] as const
 export type VolumeQuality = (typeof volumeQualities)[number]
 
@@ -162,7 +161,7 @@ function monthlyVolumeFrom(month: Month, known: Index): MonthlyVolume | undefine
   if (report) return render(month, report.bounds, 1, 'reported', length)
 
   const first = dayNumber(`${month}-01`)
-  const sum = { min: 0, max: 0 }
+  const inSixtieths = { min: 0, max: 0 }
   let measured = 0
   let covered = 0
   for (let day = first; day < first + length; day++) {
@@ -171,12 +170,12 @@ function monthlyVolumeFrom(month: Month, known: Index): MonthlyVolume | undefine
     if (!sixtieths) continue
     if (exact) measured++
     covered++
-    sum.min += sixtieths.min
-    sum.max += sixtieths.max
+    inSixtieths.min += sixtieths.min
+    inSixtieths.max += sixtieths.max
   }
   if (covered === 0) return undefined
   const quality = measured === length ? 'measured' : 'estimated'
-  return render(month, times(sum, length), 60 * covered, quality, covered)
+  return render(month, times(inSixtieths, length), 60 * covered, quality, covered)
 }
 
 function windowsCovering(day: number, known: Index): Bounds[] {
@@ -222,20 +221,16 @@ function averageOfLastYear(ordered: readonly MonthlyVolume[]): number | null {
   const newest = ordered.at(-1)
   if (!newest) return null
   const year = ordered.filter(({ month }) => month > yearBefore(newest.month))
-  const least = divideHalfUp(total(year.map(({ volumeMin }) => volumeMin)), year.length)
-  const most = divideHalfUp(total(year.map(({ volumeMax }) => volumeMax)), year.length)
+  const least = divideHalfUp(sum(year.map(({ volumeMin }) => volumeMin)), year.length)
+  const most = divideHalfUp(sum(year.map(({ volumeMax }) => volumeMax)), year.length)
   return least === most ? least : null
 }
 
 /** Both have three months, so their sums compare as their means do. */
 function trendOf(before: readonly number[], after: readonly number[]): 'rising' | 'flat' | 'falling' {
-  const [then, now] = [total(before), total(after)]
+  const [then, now] = [sum(before), sum(after)]
   if (now * 10 > then * 11) return 'rising'
   return now * 10 < then * 9 ? 'falling' : 'flat'
-}
-
-function monthOf(day: Day): Month {
-  return day.slice(0, 7)
 }
 
 function yearBefore(month: Month): Month {
@@ -258,10 +253,6 @@ function dayNumber(day: Day): number {
 
 function times({ min, max }: Bounds, factor: number): Bounds {
   return { min: min * factor, max: max * factor }
-}
-
-function total(numbers: readonly number[]): number {
-  return numbers.reduce((sum, number) => sum + number, 0)
 }
 
 function divideHalfUp(dividend: number, divisor: number): number {

@@ -1,11 +1,12 @@
 import { refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanAll } from '../keywords/clean-keywords.ts'
-import { ensureMonths, monthOf, monthsOf, withMonths } from '../month-rows.ts'
+import { monthOf, monthsOf } from '../month.ts'
+import { ensureMonths, withMonths } from '../month-rows.ts'
 import { horizonOf } from '../ranks/rank.ts'
 import { findKeptFrom } from './horizon-rows.ts'
 import {
-  dedupe,
+  dedupeVolumes,
   isTooLate,
   type KeptVolume,
   type PostedVolume,
@@ -26,7 +27,7 @@ export async function recordVolumes(
   reported: readonly PostedVolume[],
 ): Promise<RecordedVolumes> {
   const now = app.clock()
-  const volumes = dedupe(readAll(reported, now))
+  const volumes = dedupeVolumes(readAll(reported, now))
   const { inserted, updated } = await withMonths(
     app.db,
     async () => {

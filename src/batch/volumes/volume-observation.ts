@@ -1,4 +1,5 @@
 import { type Day, daysInMonth, parseDay } from '../../platform/time.ts'
+import { compareTexts } from '../compare-texts.ts'
 import type { Keyword } from '../keywords/keyword.ts'
 import { firstDay, type Horizon } from '../ranks/rank.ts'
 import type { VolumeKind, VolumeObservation } from './monthly-volume.ts'
@@ -88,7 +89,7 @@ export function isTooLate(
 }
 
 /** Sorts what is kept, the order in which all writers lock, and keeps of repeats the one told last. */
-export function dedupe(volumes: readonly KeptVolume[]): KeptVolume[] {
+export function dedupeVolumes(volumes: readonly KeptVolume[]): KeptVolume[] {
   const sorted = [...volumes].sort(compareVolumes)
   return sorted.filter(
     (volume, at) => at + 1 === sorted.length || compareVolumes(volume, sorted[at + 1]!) !== 0,
@@ -97,10 +98,9 @@ export function dedupe(volumes: readonly KeptVolume[]): KeptVolume[] {
 
 function compareVolumes(a: KeptVolume, b: KeptVolume): number {
   return (
-    compare(a.key, b.key) || compare(a.source, b.source) || compare(a.day, b.day) || compare(a.kind, b.kind)
+    compareTexts(a.key, b.key) ||
+    compareTexts(a.source, b.source) ||
+    compareTexts(a.day, b.day) ||
+    compareTexts(a.kind, b.kind)
   )
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

@@ -2,8 +2,9 @@ import { sql } from 'kysely'
 import type pg from 'pg'
 import { shareStatements } from '../../platform/database/share-statements.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
+import type { Month } from '../month.ts'
 import { send } from '../statement.ts'
-import { type Month, type MonthlyVolume, monthsTouchedBy, type VolumeObservation } from './monthly-volume.ts'
+import { type MonthlyVolume, monthsTouchedBy, type VolumeObservation } from './monthly-volume.ts'
 import type { KeptVolume } from './volume-observation.ts'
 
 /** Stores observations, sorted and without repeats, and marks the months that those which changed something touch. */

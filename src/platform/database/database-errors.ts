@@ -163,7 +163,7 @@ export function explainConnecting(
   return error instanceof Error ? error : new Error(String(error))
 }
 
-/** Whether a lock was not to be had in time. */
+/** Whether a lock was not to be had within `lock_timeout`. */
 export function isLockTimeout(error: unknown): boolean {
   return (error as { code?: string }).code === '55P03'
 }
