@@ -47,7 +47,8 @@ const schemas = ['platform', 'billing', 'batch', 'sandbox'] as const
 
 type Source = { path: string; text: string; imports: string[] }
 
-const sources: Source[] = readdirSync(src, { recursive: true, encoding: 'utf8' })
+const files = readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((path) => /\.\w+$/.test(path))
+const sources: Source[] = files
   .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
   .map((path) => {
     const text = readFileSync(join(src, path), 'utf8')
@@ -184,8 +185,12 @@ test('only the configuration reads the environment', () => {
 })
 
 test('no file is longer than a reader follows in one go', () => {
-  const long = sources.filter(({ text }) => text.split('\n').length > 401)
-  expect(long.map(({ path, text }) => `${path} has ${text.split('\n').length - 1} lines`)).toEqual([])
+  const long = files
+    .map((path) => ({ path, lines: readFileSync(join(src, path), 'utf8').split('\n').length - 1 }))
+    .filter(({ lines }) => lines > 400)
+  expect(long.map(({ path }) => path)).toEqual([
+    'batch/learning/kernel.wat', // one WebAssembly module, which cannot be written in parts
+  ])
 })
 
 test('no folder but that of commands holds more files than a newcomer reads the names of', () => {

@@ -27,6 +27,7 @@ const TrackerId = Type.String({
   description: 'The tracker, an id of your own: 1 to 64 of A-Za-z0-9_.:-',
 })
 const Params = Type.Object({ tracker_id: TrackerId })
+const Query = Type.Object({ workspace_id: Type.Optional(WorkspaceId) }, { additionalProperties: false })
 
 const settings = {
   site: Type.String({
@@ -43,7 +44,7 @@ const settings = {
   every: Type.Enum([...everyNames]),
 }
 
-const Form = Type.Object(
+const TrackerInput = Type.Object(
   {
     workspace_id: Type.Optional(WorkspaceId),
     ...settings,
@@ -103,7 +104,37 @@ const TrackerBody = Type.Object(
   { title: 'Tracker' },
 )
 
+const ChecksForm = Type.Object(
+  {
+    workspace_id: Type.Optional(WorkspaceId),
+    keywords: Type.Array(Type.Unknown({ description: 'A keyword' }), {
+      minItems: 1,
+      maxItems: 100,
+      'x-codes': { maxItems: 'too_many_keywords' },
+    }),
+    dry_run: Type.Optional(Type.Boolean()),
+  },
+  { additionalProperties: false },
+)
+
+const RequestedChecks = Type.Object(
+  {
+    run_id: nullable(Type.String()),
+    checks: Type.Integer(),
+    cost: Type.Integer({ description: 'Paid calls at most' }),
+  },
+  { title: 'RequestedChecks' },
+)
+
 export function trackerRoutes(http: Http, app: BatchApp): void {
+  putRoute(http, app)
+  listRoute(http, app)
+  getRoute(http, app)
+  deleteRoute(http, app)
+  checkRoute(http, app)
+}
+
+function putRoute(http: Http, app: BatchApp): void {
   http.put(
     '/api/batch/trackers/:tracker_id',
     {
@@ -124,7 +155,7 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
           'Checks the ranks of a site by itself, each keyword at its own time within the window. One tracker writes one series (engine, device, location) of its workspace. Nothing is spent before its window opens, and adding keywords spends nothing: they join with the next day.',
         tags: ['batch'],
         params: Params,
-        body: Form,
+        body: TrackerInput,
         response: { 200: success(TrackerBody) },
       },
     },
@@ -140,7 +171,9 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
       return envelope(await render(app, tracker))
     },
   )
+}
 
+function listRoute(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/trackers',
     {
@@ -168,9 +201,9 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
       return envelope({ trackers, next_cursor: nextCursor })
     },
   )
+}
 
-  const Query = Type.Object({ workspace_id: Type.Optional(WorkspaceId) }, { additionalProperties: false })
-
+function getRoute(http: Http, app: BatchApp): void {
   http.get(
     '/api/batch/trackers/:tracker_id',
     {
@@ -192,7 +225,9 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
       return envelope(await render(app, tracker))
     },
   )
+}
 
+function deleteRoute(http: Http, app: BatchApp): void {
   http.delete(
     '/api/batch/trackers/:tracker_id',
     {
@@ -215,17 +250,9 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
       return envelope({ tracker_id, deleted: true as const })
     },
   )
+}
 
-  const Requested = success(
-    Type.Object(
-      {
-        run_id: nullable(Type.String()),
-        checks: Type.Integer(),
-        cost: Type.Integer({ description: 'Paid calls at most' }),
-      },
-      { title: 'RequestedChecks' },
-    ),
-  )
+function checkRoute(http: Http, app: BatchApp): void {
   http.post(
     '/api/batch/trackers/:tracker_id/check',
     {
@@ -244,19 +271,8 @@ export function trackerRoutes(http: Http, app: BatchApp): void {
           'Today’s rank of each is taken again. With `dry_run` nothing is asked and nothing is spent: the answer says what it would cost at most.',
         tags: ['batch'],
         params: Params,
-        body: Type.Object(
-          {
-            workspace_id: Type.Optional(WorkspaceId),
-            keywords: Type.Array(Type.Unknown({ description: 'A keyword' }), {
-              minItems: 1,
-              maxItems: 100,
-              'x-codes': { maxItems: 'too_many_keywords' },
-            }),
-            dry_run: Type.Optional(Type.Boolean()),
-          },
-          { additionalProperties: false },
-        ),
-        response: { 200: Requested, 202: Requested },
+        body: ChecksForm,
+        response: { 200: success(RequestedChecks), 202: success(RequestedChecks) },
       },
     },
     async (request, reply) => {

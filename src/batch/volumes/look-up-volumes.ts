@@ -1,8 +1,9 @@
 import type { BatchApp } from '../app.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { invalid, refuse } from '../refusals.ts'
-import { counts, summarise, type VolumeSummary } from './monthly-volume.ts'
+import { counts } from './monthly-volume.ts'
 import { findMonthlyVolumes, type StoredMonth, type StoredMonths } from './volume-rows.ts'
+import { summarise, type VolumeSummary } from './volume-summary.ts'
 
 export type VolumeQuery = { from?: string; to?: string; source?: string }
 
