@@ -1,13 +1,15 @@
 import { spawnSync } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Bundle, bundle } from '../bundle.ts'
 
-const script = fileURLToPath(new URL('talkative-process.ts', import.meta.url))
+let program: Bundle
+beforeAll(async () => {
+  program = await bundle(new URL('talkative-process.ts', import.meta.url))
+})
+afterAll(() => program.remove())
 
 function run(way: string) {
-  const { stdout, stderr, status } = spawnSync(process.execPath, ['--import', 'tsx', script, way], {
-    encoding: 'utf8',
-  })
+  const { stdout, stderr, status } = spawnSync(process.execPath, ['--enable-source-maps', program.file, way], { encoding: 'utf8' })
   return { stdout, stderr, status }
 }
 

@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as delay } from 'node:timers/promises'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
@@ -28,6 +28,7 @@ import {
   openEmbeddedPostgres,
 } from '../../src/platform/embedded-postgres/embedded-postgres.ts'
 import { findProcess } from '../../src/platform/embedded-postgres/process-mark.ts'
+import { type Bundle, bundle } from '../bundle.ts'
 import { urlThrough } from '../postgres.ts'
 
 // Each story starts a real server, and most start another process beside it.
@@ -41,6 +42,7 @@ const isOpenToOthers = foldersAbove(checkout).every((path) => (statSync(path).mo
 let folder: string
 let dataDir: string
 let made: string
+let databaseUser: Bundle
 const children: ChildProcess[] = []
 const opened: EmbeddedPostgres[] = []
 
@@ -48,10 +50,14 @@ const opened: EmbeddedPostgres[] = []
 beforeAll(async () => {
   made = await mkdtemp(join(tmpdir(), 'embedded-postgres-made-'))
   await chmod(made, 0o755)
+  databaseUser = await bundle(new URL('./database-user.ts', import.meta.url))
   const first = await openEmbeddedPostgres({ dataDir: join(made, 'data') })
   await first.close()
 })
-afterAll(() => rm(made, { recursive: true }))
+afterAll(async () => {
+  databaseUser.remove()
+  await rm(made, { recursive: true })
+})
 
 /** What a first start left behind, owners and rights and all. */
 function begin(): void {
@@ -533,17 +539,7 @@ async function failureOfUser(account: Account): Promise<string> {
 }
 
 function spawnUser({ account = undefined, detached = false }: UserOptions): ChildProcess {
-  const module = pathToFileURL(join(checkout, 'src/platform/embedded-postgres/embedded-postgres.ts'))
-  const program = `
-    const { openEmbeddedPostgres } = await import(${JSON.stringify(module)})
-    try {
-      const database = await openEmbeddedPostgres({ dataDir: ${JSON.stringify(dataDir)} })
-      console.log(JSON.stringify({ url: database.url }))
-      process.stdin.resume().on('end', () => database.close())
-    } catch (error) {
-      console.log(JSON.stringify({ failure: error.message }))
-    }`
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '--eval', program], {
+  const child = spawn(process.execPath, [databaseUser.file, dataDir], {
     ...account,
     detached,
     cwd: checkout,

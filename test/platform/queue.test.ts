@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { openDb } from '../../src/platform/database/db.ts'
 import { enqueue, listDeadJobs, PoisonedJob } from '../../src/platform/queue/queue.ts'
@@ -9,15 +8,18 @@ import {
   startQueueWorker,
   type WorkerOptions,
 } from '../../src/platform/queue/queue-worker.ts'
+import { type Bundle, bundle } from '../bundle.ts'
 import { openWorld, type World } from '../world.ts'
 
 // Whole processes are started and killed here, which takes its time on a busy machine.
 
 let world: World
+let program: Bundle
 const processes: ChildProcess[] = []
 const workers: QueueWorker[] = []
 
 beforeAll(async () => {
+  program = await bundle(new URL('./queue-process.ts', import.meta.url))
   world = await openWorld()
   await world.query('create table public.begun (id text not null, pid integer not null)')
   await world.query('create table public.done (id text primary key, pid integer not null)')
@@ -29,11 +31,13 @@ afterEach(async () => {
   await world.query('delete from graphile_worker._private_jobs')
   await world.query('truncate public.begun, public.done, platform.freed_job')
 })
-afterAll(() => world.close())
+afterAll(async () => {
+  await world.close()
+  program.remove()
+})
 
 function startProcess(tookMs: number): ChildProcess & { said: string[] } {
-  const script = fileURLToPath(new URL('./queue-process.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--import', 'tsx', script, world.databaseUrl, String(tookMs)], {
+  const child = spawn(process.execPath, [program.file, world.databaseUrl, String(tookMs)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   processes.push(child)

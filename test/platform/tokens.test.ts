@@ -104,7 +104,7 @@ test('the database refuses an admin token that is bound to a part, and so does t
 
 test('a token that reaches nobody is made, with a warning beside the result', () => {
   const create = (...flags: string[]) =>
-    spawnSync(process.execPath, ['--import', 'tsx', 'src/main.ts', 'token', 'create', '--json', ...flags], {
+    spawnSync(process.execPath, ['dist/main.js', 'token', 'create', '--json', ...flags], {
       cwd: fileURLToPath(new URL('../../', import.meta.url)),
       env: { ...process.env, MODE: '', ...world.environment },
       encoding: 'utf8',
