@@ -6,7 +6,7 @@ import { SlowestFirst } from './test/slowest-first.ts'
 export default defineConfig({
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
-    globalSetup: ['test/postgres.ts'],
+    globalSetup: ['test/postgres.ts', 'test/browser/browser-folder.ts'],
     env: { TMPDIR: quickestFolder() },
     // A machine that lends its cores to others can be thirty times as slow; what hangs for ever is still found.
     testTimeout: 900_000,

@@ -1,6 +1,7 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Browser, chromium } from 'playwright-core'
 
 export type OpenedBrowser = { readonly browser: Browser; close(): Promise<void> }
@@ -32,21 +33,51 @@ export const whyNoBrowser =
     ? null
     : 'No Chromium is installed here: install one, or name its program by CHROMIUM=/path/to/chromium.'
 
-/** The machine's own Chromium, or the one that npm brought. */
-export async function openBrowser(): Promise<OpenedBrowser> {
+/** The machine's own Chromium, or the one that npm brought: unpacked in a folder that others use too, or in one of its own. */
+export async function openBrowser(shared?: string): Promise<OpenedBrowser> {
   if (whyNoBrowser !== null) throw new Error(whyNoBrowser)
   // The packed one unpacks itself under fixed names, so that two test runs need two folders.
-  const folder = mkdtempSync(join(tmpdir(), 'rankledger-browser-'))
+  const folder = shared ?? mkdtempSync(join(tmpdir(), 'rankledger-browser-'))
   const browser = await chromium.launch(
-    own === undefined ? { ...(await unpackChromium(folder)), args } : { executablePath: own, args },
+    own === undefined ? { ...(await unpackOnce(folder)), args } : { executablePath: own, args },
   )
   return {
     browser,
     async close() {
       await browser.close()
-      rmSync(folder, { recursive: true, force: true })
+      if (shared === undefined) rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Whoever comes first unpacks it, which takes seconds of a processor; the others wait. */
+async function unpackOnce(folder: string): Promise<Unpacked> {
+  const done = join(folder, 'done.json')
+  try {
+    mkdirSync(join(folder, 'begun'))
+  } catch {
+    while (!existsSync(done)) await sleep(50)
+    const found: Unpacked | { failure: string } = JSON.parse(readFileSync(done, 'utf8'))
+    if ('failure' in found) throw new Error(found.failure)
+    return withEnvironment(found)
+  }
+  try {
+    const unpacked = await unpackChromium(folder)
+    writeAtOnce(done, unpacked)
+    return withEnvironment(unpacked)
+  } catch (error) {
+    writeAtOnce(done, { failure: String(error) })
+    throw error
+  }
+}
+
+function writeAtOnce(path: string, value: unknown): void {
+  writeFileSync(`${path}.part`, JSON.stringify(value))
+  renameSync(`${path}.part`, path)
+}
+
+function withEnvironment({ executablePath, env }: Unpacked): Unpacked {
+  return { executablePath, env: { ...(process.env as Record<string, string>), ...env } }
 }
 
 type Unpacked = { readonly executablePath: string; readonly env: Record<string, string> }
@@ -68,8 +99,7 @@ async function unpackChromium(folder: string): Promise<Unpacked> {
       `<?xml version="1.0"?><fontconfig>${folders}<cachedir>${fonts}/cache</cachedir></fontconfig>`,
     )
     const libraries = join(folder, 'al2023', 'lib')
-    const env = process.env as Record<string, string>
-    return { executablePath, env: { ...env, FONTCONFIG_PATH: fonts, LD_LIBRARY_PATH: libraries } }
+    return { executablePath, env: { FONTCONFIG_PATH: fonts, LD_LIBRARY_PATH: libraries } }
   } finally {
     if (before === undefined) delete process.env['TMPDIR']
     else process.env['TMPDIR'] = before

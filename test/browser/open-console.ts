@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { BrowserContext, Locator, Page } from 'playwright-core'
+import { inject } from 'vitest'
 import { openWorld, type World } from '../world.ts'
 import { type OpenedBrowser, openBrowser } from './open-browser.ts'
 
@@ -23,7 +24,7 @@ export type OpenedConsole = {
 export async function openConsole(): Promise<OpenedConsole> {
   const isBuilt = existsSync(new URL('../../console/dist/index.html', import.meta.url))
   if (!isBuilt) throw new Error('The console is not built: run `npm run build` first.')
-  const opening = openBrowser()
+  const opening = openBrowser(inject('browserFolder'))
   const world = await openWorld({ worker: true })
   const opened = await opening
   const context = await opened.browser.newContext({

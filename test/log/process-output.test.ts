@@ -9,7 +9,11 @@ beforeAll(async () => {
 afterAll(() => program.remove())
 
 function run(way: string) {
-  const { stdout, stderr, status } = spawnSync(process.execPath, ['--enable-source-maps', program.file, way], { encoding: 'utf8' })
+  const { stdout, stderr, status } = spawnSync(
+    process.execPath,
+    ['--enable-source-maps', program.file, way],
+    { encoding: 'utf8' },
+  )
   return { stdout, stderr, status }
 }
 
