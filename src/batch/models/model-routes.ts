@@ -9,6 +9,7 @@ import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'
 import { refuse } from '../refusals.ts'
 import { TaskName } from '../runs/run-routes.ts'
+import { WorkspaceQuery } from '../workspace.ts'
 import { activateModel, retireModel } from './change-model.ts'
 import { modelStatuses, type RegisteredModel, renderManifest } from './manifest.ts'
 import { findModel, listModels } from './model-rows.ts'
@@ -102,10 +103,7 @@ export function modelRoutes(http: Http, app: BatchApp): void {
         summary: 'One model manifest',
         tags: ['batch'],
         params: Type.Object({ model_id: Type.String() }),
-        querystring: Type.Object(
-          { workspace_id: Type.Optional(WorkspaceId) },
-          { additionalProperties: false },
-        ),
+        querystring: WorkspaceQuery,
         errors: refuse.may('model_not_found'),
         response: { 200: success(ModelBody) },
       },

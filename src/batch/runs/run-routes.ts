@@ -9,6 +9,7 @@ import { renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { foreignCursor } from '../cursor.ts'
 import { refuse } from '../refusals.ts'
+import { WorkspaceQuery } from '../workspace.ts'
 import { type Run, runErrors, runStatuses, runTasks, runTriggers } from './run.ts'
 import { findRun, listRuns } from './run-rows.ts'
 
@@ -76,10 +77,7 @@ export function runRoutes(http: Http, app: BatchApp): void {
         summary: 'One run',
         tags: ['batch'],
         params: Type.Object({ run_id: Type.String() }),
-        querystring: Type.Object(
-          { workspace_id: Type.Optional(WorkspaceId) },
-          { additionalProperties: false },
-        ),
+        querystring: WorkspaceQuery,
         errors: refuse.may('run_not_found'),
         response: { 200: success(RunBody) },
       },

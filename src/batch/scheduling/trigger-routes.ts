@@ -6,7 +6,8 @@ import type { BatchApp } from '../app.ts'
 import { refuse } from '../refusals.ts'
 import { runTasks } from '../runs/run.ts'
 import { TaskName } from '../runs/run-routes.ts'
-import { rankRowsRequired, triggerRun } from './trigger-run.ts'
+import { PreconditionsView, preconditionsView } from './preconditions-view.ts'
+import { triggerRun } from './trigger-run.ts'
 
 export function triggerRoutes(http: Http, app: BatchApp): void {
   http.post(
@@ -33,15 +34,7 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
               run_id: Type.String(),
               task: TaskName,
               status: Type.Literal('queued'),
-              preconditions: Type.Object(
-                {
-                  rank_rows: Type.Integer(),
-                  rank_rows_required: Type.Integer(),
-                  usable_rows: Type.Integer(),
-                  days: Type.Integer(),
-                },
-                { title: 'Preconditions' },
-              ),
+              preconditions: PreconditionsView,
             }),
           ),
         },
@@ -56,12 +49,7 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
           run_id: runId,
           task,
           status: 'queued' as const,
-          preconditions: {
-            rank_rows: preconditions.rows,
-            rank_rows_required: rankRowsRequired,
-            usable_rows: preconditions.usableRows,
-            days: preconditions.days,
-          },
+          preconditions: preconditionsView(preconditions),
         }),
       )
     },

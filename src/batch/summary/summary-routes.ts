@@ -1,6 +1,5 @@
 import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
-import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { reading } from '../../platform/http/may-lag.ts'
 import { openSlowAnswers } from '../../platform/slow-answers.ts'
@@ -11,7 +10,8 @@ import { type RunTask, runTasks } from '../runs/run.ts'
 import { RunBody, renderRun } from '../runs/run-routes.ts'
 import { listRuns } from '../runs/run-rows.ts'
 import { countRanks, type RankCounts } from '../scheduling/precondition-rows.ts'
-import { rankRowsRequired } from '../scheduling/trigger-run.ts'
+import { PreconditionsView, preconditionsView } from '../scheduling/preconditions-view.ts'
+import { WorkspaceQuery } from '../workspace.ts'
 import { countKeywords, listWorkspaces } from './summary-rows.ts'
 
 const mostWorkspaces = 100
@@ -22,15 +22,7 @@ const SummaryView = Type.Object({
     description: `The first ${mostWorkspaces} by name, or the token's own`,
   }),
   keywords: Type.Integer({ description: 'Counted up to a million' }),
-  preconditions: Type.Object(
-    {
-      rank_rows: Type.Integer(),
-      rank_rows_required: Type.Integer(),
-      usable_rows: Type.Integer(),
-      days: Type.Integer(),
-    },
-    { title: 'Preconditions' },
-  ),
+  preconditions: PreconditionsView,
   last_runs: Type.Array(RunBody, { description: 'The newest run of each task' }),
   active_model: Type.Union([ModelBody, Type.Null()]),
 })
@@ -47,10 +39,7 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
         operationId: 'getBatchSummary',
         summary: 'How batch stands: keywords, what training has to go on, the last runs and the active model',
         tags: ['batch'],
-        querystring: Type.Object(
-          { workspace_id: Type.Optional(WorkspaceId) },
-          { additionalProperties: false },
-        ),
+        querystring: WorkspaceQuery,
         response: { 200: success(SummaryView) },
       },
     },
@@ -70,12 +59,7 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
         workspace_id: workspaceId ?? null,
         workspaces,
         keywords,
-        preconditions: {
-          rank_rows: ranks.rows,
-          rank_rows_required: rankRowsRequired,
-          usable_rows: ranks.usableRows,
-          days: ranks.days,
-        },
+        preconditions: preconditionsView(ranks),
         last_runs: runs.flat().map((run) => renderRun(run, app.timeZone)),
         active_model: model ? renderModel(model, app) : null,
       })

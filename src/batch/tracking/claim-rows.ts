@@ -2,11 +2,13 @@ import { sql } from 'kysely'
 import type { Day } from '../../platform/time.ts'
 import type { BatchTx } from '../app.ts'
 import { withKeywords } from '../keywords/keyword-rows.ts'
-import type { MatchMode } from './site.ts'
-import { mostTries } from './tracker.ts'
+import { mostTries, type Tracker } from './tracker.ts'
+
+/** What a tracker asks for every keyword, whatever the day. */
+type Question = Pick<Tracker, 'site' | 'match' | 'engine' | 'device' | 'location' | 'language' | 'depth'>
 
 /** A check in somebody's hands, with all that is needed to make it. */
-export type ClaimedCheck = {
+export type ClaimedCheck = Question & {
   readonly workspaceId: string
   readonly trackerId: string
   readonly day: Day
@@ -16,19 +18,11 @@ export type ClaimedCheck = {
   readonly dueAt: Date
   readonly reserved: number
   readonly spentOn: Day
-  readonly site: string
-  readonly match: MatchMode
-  readonly engine: string
-  readonly device: string
-  readonly location: string
-  readonly language: string | null
-  readonly depth: number
 }
 
-export type DueTracker = Omit<
-  ClaimedCheck,
-  'day' | 'keywordId' | 'keyword' | 'tries' | 'dueAt' | 'reserved' | 'spentOn'
-> & { readonly budgetPerDay: number | null }
+export type DueTracker = Question &
+  Pick<ClaimedCheck, 'workspaceId' | 'trackerId'> &
+  Pick<Tracker, 'budgetPerDay'>
 
 const trackersPerFetch = 1_000
 

@@ -1,10 +1,10 @@
 import Type from 'typebox'
 import { envelope, nullable, success } from '../../platform/http/answers.ts'
-import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { dayOf, renderInstant } from '../../platform/time.ts'
 import type { BatchApp } from '../app.ts'
 import { kindsOf, sourceKinds, sourceNames } from '../sources/port.ts'
+import { WorkspaceQuery } from '../workspace.ts'
 import { awake } from './breaker.ts'
 import { listSourceStates } from './source-rows.ts'
 import { listNextChecks } from './source-vital-rows.ts'
@@ -36,10 +36,7 @@ export function sourceRoutes(http: Http, app: BatchApp): void {
         description:
           'A source is set up by the operator, with keys from the environment. `resting`: it failed, or its quota is used up; `refused`: it does not take our key.',
         tags: ['batch'],
-        querystring: Type.Object(
-          { workspace_id: Type.Optional(WorkspaceId) },
-          { additionalProperties: false },
-        ),
+        querystring: WorkspaceQuery,
         response: { 200: success(Type.Object({ sources: Type.Array(SourceBody) })) },
       },
     },

@@ -10,7 +10,7 @@ import { foreignCursor } from '../cursor.ts'
 import { seriesNamePattern } from '../ranks/rank.ts'
 import { refuse } from '../refusals.ts'
 import type { SourceName } from '../sources/port.ts'
-import { workspaceOf } from '../workspace.ts'
+import { WorkspaceQuery, workspaceOf } from '../workspace.ts'
 import { putTracker } from './put-tracker.ts'
 import { requestChecks } from './request-checks.ts'
 import { matchModes } from './site.ts'
@@ -27,7 +27,6 @@ const TrackerId = Type.String({
   description: 'The tracker, an id of your own: 1 to 64 of A-Za-z0-9_.:-',
 })
 const Params = Type.Object({ tracker_id: TrackerId })
-const Query = Type.Object({ workspace_id: Type.Optional(WorkspaceId) }, { additionalProperties: false })
 
 const settings = {
   site: Type.String({
@@ -214,7 +213,7 @@ function getRoute(http: Http, app: BatchApp): void {
         errors: refuse.may('tracker_not_found'),
         tags: ['batch'],
         params: Params,
-        querystring: Query,
+        querystring: WorkspaceQuery,
         response: { 200: success(TrackerBody) },
       },
     },
@@ -239,7 +238,7 @@ function deleteRoute(http: Http, app: BatchApp): void {
         description: 'What it found stays.',
         tags: ['batch'],
         params: Params,
-        querystring: Query,
+        querystring: WorkspaceQuery,
         response: { 200: success(Type.Object({ tracker_id: Type.String(), deleted: Type.Literal(true) })) },
       },
     },

@@ -1,11 +1,11 @@
 import Type from 'typebox'
 import { envelope, success } from '../../platform/http/answers.ts'
-import { WorkspaceId } from '../../platform/http/fields.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { reading } from '../../platform/http/may-lag.ts'
 import type { BatchApp } from '../app.ts'
 import { cleanOne } from '../keywords/clean-keywords.ts'
 import { refuse } from '../refusals.ts'
+import { WorkspaceQuery } from '../workspace.ts'
 import { trendIntervals } from './trend.ts'
 import { findTrend } from './trend-rows.ts'
 
@@ -32,10 +32,7 @@ export function trendRoutes(http: Http, app: BatchApp): void {
           'The highest value is 100, whatever it stands for: those of two keywords or two answers cannot be compared. A missing period is not zero.',
         tags: ['batch'],
         params: Type.Object({ keyword: Type.String() }),
-        querystring: Type.Object(
-          { workspace_id: Type.Optional(WorkspaceId) },
-          { additionalProperties: false },
-        ),
+        querystring: WorkspaceQuery,
         errors: refuse.may('invalid_keyword', 'trend_not_found'),
         response: { 200: success(Trend) },
       },
