@@ -92,8 +92,8 @@ export function horizonOf(now: Date): Horizon {
 export function openRankReader(now: Date): (observation: RankObservation) => RankVerdict {
   const horizon = horizonOf(now)
   const dayRefusalOf = remembering((day: string) => dayRefusal(day, horizon))
-  const checkOf = remembering((text: string) => lookupBy(parseInstant(text), horizon))
-  const checkedNow = lookupBy(now, horizon)
+  const checkOf = remembering((text: string) => readCheckTime(parseInstant(text), horizon))
+  const checkedNow = readCheckTime(now, horizon)
 
   return (observation) => {
     const keyword = cleanKeyword(observation.keyword)
@@ -138,12 +138,16 @@ function remembering<T>(find: (text: string) => T): (text: string) => T {
   }
 }
 
-function dayRefusal(day: string, { lastDay }: Horizon): RankRefusal | undefined {
+/** Why a day can be nobody's: ranks and volumes alike. */
+export function dayRefusal(
+  day: string,
+  { lastDay }: Horizon,
+): 'day_not_real' | 'day_out_of_range' | undefined {
   if (parseDay(day) === undefined) return 'day_not_real'
   return day < firstDay || day > lastDay ? 'day_out_of_range' : undefined
 }
 
-function lookupBy(
+function readCheckTime(
   at: Date | undefined,
   { latestCheck }: Horizon,
 ): { at: Date; refusal?: never } | { at?: never; refusal: RankRefusal } {

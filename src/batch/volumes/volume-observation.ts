@@ -1,7 +1,7 @@
-import { type Day, daysInMonth, parseDay } from '../../platform/time.ts'
+import { type Day, daysInMonth } from '../../platform/time.ts'
 import { compareTexts } from '../compare-texts.ts'
 import type { Keyword } from '../keywords/keyword.ts'
-import { firstDay, type Horizon } from '../ranks/rank.ts'
+import { dayRefusal, firstDay, type Horizon } from '../ranks/rank.ts'
 import type { VolumeKind, VolumeObservation } from './monthly-volume.ts'
 
 /** How sources are named. */
@@ -65,11 +65,6 @@ export function readVolume(reported: PostedVolume, { key }: Keyword, horizon: Ho
 function lastOfMonth(day: Day): Day {
   const [year, month] = [day.slice(0, 4), day.slice(5, 7)]
   return `${year}-${month}-${daysInMonth(Number(year), Number(month))}`
-}
-
-function dayRefusal(day: string, { lastDay }: Horizon): VolumeRefusal | undefined {
-  if (parseDay(day) === undefined) return 'day_not_real'
-  return day < firstDay || day > lastDay ? 'day_out_of_range' : undefined
 }
 
 function boundRefusal({ volume, volume_max }: PostedVolume): VolumeRefusal | undefined {
