@@ -6,7 +6,7 @@ const workspaces = sized(5000, 200)
 const keywords = 40
 const devices = 25
 
-/** Recording a thousand new ranks, against a bare handler with the same set-based merge. */
+/** Recording a thousand new ranks, against a bare handler with one set-based insert. */
 export async function bench(): Promise<BenchResult[]> {
   const stage = await openStage()
   try {
