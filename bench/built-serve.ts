@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,20 +14,39 @@ export type BuiltServe = {
   readonly token: string
 }
 
-export async function startBuiltServe(stage: Stage): Promise<BuiltServe> {
-  const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
-  const serve = spawn(process.execPath, [main, 'serve'], {
-    env: { ...process.env, ...stage.environment, PORT: '0' },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+export async function startBuiltServe(stage: Stage, options: readonly string[] = []): Promise<BuiltServe> {
+  const serve = startBuilt(stage, ['serve', ...options], { stdout: 'pipe' })
   try {
-    const port = await portOf(serve.stdout)
+    const port = await portOf(serve.stdout!)
     const token = readFileSync(join(stage.environment['RANKLEDGER_DATA']!, 'token'), 'utf8').trim()
     return { process: serve, port, base: `http://127.0.0.1:${port}`, token }
   } catch (error) {
     serve.kill('SIGKILL')
     throw error
   }
+}
+
+/** Any command as it is built. */
+export function startBuilt(
+  stage: Stage,
+  args: readonly string[],
+  {
+    stdout = 'ignore',
+    settings = {},
+  }: { stdout?: 'pipe' | 'ignore'; settings?: Readonly<Record<string, string>> } = {},
+): ChildProcess {
+  const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
+  return spawn(process.execPath, [main, ...args], {
+    env: { PATH: process.env['PATH'] ?? '', ...stage.environment, ...settings },
+    stdio: ['ignore', stdout, 'inherit'],
+  })
+}
+
+/** Ends a process that was to go on until now. */
+export async function stopBuilt(process: ChildProcess): Promise<void> {
+  if (process.exitCode !== null) throw new Error('It ended by itself.')
+  process.kill('SIGTERM')
+  await once(process, 'exit')
 }
 
 function portOf(output: NodeJS.ReadableStream): Promise<number> {

@@ -1,7 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
+import type { ChildProcess } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { freePort } from '../test/free-port.ts'
+import { startBuilt, stopBuilt } from './built-serve.ts'
 import type { BenchResult } from './result.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
@@ -9,8 +9,10 @@ import { storeSubscriptions } from './stored-subscriptions.ts'
 import { storeYearOf } from './stored-volumes.ts'
 
 const processes = [1, 2, 4] as const
+/** Of an equal share, what each process does at least. What is small is over before all have looked round. */
+const leastShare = sized(0.25, 0)
 
-/** One, two and four processes of `serve` and of `work` on one PostgreSQL: what they do together, and nothing twice. */
+/** One, two and four processes of `serve` and of `work` on one PostgreSQL: what they do together, each its share and nothing twice. */
 export async function bench(): Promise<BenchResult[]> {
   return [...(await lookups()), ...(await renewals())]
 }
@@ -36,6 +38,7 @@ async function lookups(): Promise<BenchResult[]> {
       )
       const refused = reports.flatMap(({ statuses }) => Object.keys(statuses)).filter((one) => one !== '200')
       if (refused.length > 0) throw new Error(`Not all were answered: ${refused.join()}`)
+      requireShared(reports.map(({ perSecond }) => perSecond))
       rates.push(reports.reduce((sum, { perSecond }) => sum + perSecond, 0))
     }
     return compared('lookups by', 'serve', 'requests/s', rates)
@@ -52,7 +55,7 @@ async function renewals(): Promise<BenchResult[]> {
     await storeSubscriptions(stage, api, each * processes.length)
     const rates: number[] = []
     for (const [at, count] of processes.entries()) {
-      const workers = Array.from({ length: count }, () => startWork(stage))
+      const workers = await Promise.all(Array.from({ length: count }, () => startWork(stage)))
       try {
         await until(
           stage,
@@ -65,13 +68,16 @@ async function renewals(): Promise<BenchResult[]> {
           [at * each + 1, (at + 1) * each],
         )
         const startedAt = performance.now()
+        // Asked by indexes: counting what is paid, again and again, would take from what is measured.
         await until(
           stage,
-          `select count(*) = ${(at + 1) * each} as done from billing.invoice where status = 'paid' and account_id like 'stored_%'`,
+          `select not exists (select from billing.subscription where status = 'active' and next_billing_at <= now())
+             and not exists (select from billing.payment where status in ('sending', 'unknown')) as done`,
         )
         rates.push(each / ((performance.now() - startedAt) / 1000))
+        requireShared(await Promise.all(workers.map(countCharges)))
       } finally {
-        for (const worker of workers) await stop(worker)
+        for (const { process } of workers) await stopBuilt(process)
       }
     }
     await requireNothingTwice(stage, each * processes.length)
@@ -81,18 +87,27 @@ async function renewals(): Promise<BenchResult[]> {
   }
 }
 
-function startWork(stage: Stage): ChildProcess {
-  const main = fileURLToPath(new URL('../dist/main.js', import.meta.url))
-  return spawn(process.execPath, [main, 'work'], {
-    env: { PATH: process.env['PATH'] ?? '', ...stage.environment },
-    stdio: 'ignore',
-  })
+type Worker = { readonly process: ChildProcess; readonly metricsPort: number }
+
+async function startWork(stage: Stage): Promise<Worker> {
+  const metricsPort = await freePort()
+  return {
+    process: startBuilt(stage, ['work'], { settings: { METRICS_PORT: String(metricsPort) } }),
+    metricsPort,
+  }
 }
 
-async function stop(worker: ChildProcess): Promise<void> {
-  if (worker.exitCode !== null) throw new Error('a worker ended by itself')
-  worker.kill('SIGTERM')
-  await once(worker, 'exit')
+/** How many charges a worker sent, as its own metrics tell; one that got no answer in time is sent again. */
+async function countCharges({ metricsPort }: Worker): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+  const counts = metrics.matchAll(/^rankledger_provider_answers_total\{[^}]*call="charge"[^}]*\} (\d+)$/gm)
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
+function requireShared(done: readonly number[]): void {
+  const all = done.reduce((sum, one) => sum + one, 0)
+  if (all === 0 || done.some((one) => one < (all / done.length) * leastShare))
+    throw new Error(`The work was not shared: ${done.map(Math.round).join(', ')}`)
 }
 
 async function until(stage: Stage, question: string): Promise<void> {

@@ -1,6 +1,6 @@
-import type pg from 'pg'
-import Postgres from 'pg'
+import { openBareRenewals } from './bare-renewals.ts'
 import { renew } from './renew.ts'
+import { cpuOfRenewals } from './renewal-cpu.ts'
 import { type BenchResult, interleave } from './result.ts'
 import { sized } from './size.ts'
 import { openStage } from './stage.ts'
@@ -8,25 +8,22 @@ import { storeSubscriptions } from './stored-subscriptions.ts'
 
 const atOnce = sized(600, 60)
 const stored = sized(8_000, 1_000)
-/** As many as the sweep has on their way to the provider; each has a connection, and waits for none. */
-const inFlight = 32
 
-/** Renewals over the HTTP sandbox, against the bare statements of their two transactions. */
+/** Renewals over the HTTP sandbox, against the bare statements of their two transactions; and what each costs of a core. */
 export async function bench(): Promise<BenchResult[]> {
-  return [await besideBareStatements()]
+  return [await besideBareStatements(), ...(await cpuOfRenewals())]
 }
 
 async function besideBareStatements(): Promise<BenchResult> {
   const stage = await openStage()
-  const pool = new Postgres.Pool({ connectionString: stage.url, max: inFlight })
+  const bare = openBareRenewals(stage.url, stored)
   try {
     const api = await stage.start('./renewal-process.ts')
     await storeSubscriptions(stage, api, stored)
-    let round = 0
     const measured = await interleave({
       rounds: 5,
       ours: () => renew(api.process, atOnce),
-      floor: () => bareRenewals(pool, atOnce, round++),
+      floor: () => bare(atOnce),
     })
     return {
       promise: 'renewals over HTTP, webhooks on',
@@ -35,77 +32,7 @@ async function besideBareStatements(): Promise<BenchResult> {
       goal: 'ratio >= 0.75 and ours >= 400',
     }
   } finally {
-    await pool.end()
+    await bare.close()
     await stage.close()
   }
-}
-
-/** Both transactions of a renewal as plain prepared statements, as many at a time as ours: no provider, no rules, no events' readers. */
-async function bareRenewals(pool: pg.Pool, count: number, round: number): Promise<number> {
-  const startedAt = performance.now()
-  let next = 0
-  await Promise.all(
-    Array.from({ length: inFlight }, async () => {
-      const client = await pool.connect()
-      for (let n = next++; n < count; n = next++) await bareRenewal(client, `${round}_${n}`, count + n + 1)
-      client.release()
-    }),
-  )
-  return count / ((performance.now() - startedAt) / 1000)
-}
-
-async function bareRenewal(client: pg.PoolClient, id: string, subscription: number): Promise<void> {
-  const run = (name: string, text: string, values: unknown[]) => client.query({ name, text, values })
-  const sub = `sub_stored_${String(stored + 1 - (subscription % (stored / 2))).padStart(8, '0')}`
-  const account = `stored_${stored + 1 - (subscription % (stored / 2))}`
-  const [invoice, payment] = [`inv_bare_${id}`, `pay_bare_${id}`]
-  await client.query('begin')
-  await run('b1', 'select * from billing.subscription where id = $1 for update', [sub])
-  await run('b2', 'update billing.account set invoice_count = invoice_count + 1 where id = $1', [account])
-  await run(
-    'b3',
-    `insert into billing.invoice (id, account_id, subscription_id, number, description, amount_due, currency, period_start, period_end, issued_at, status, attempt_count)
-     select $1, $2, $3, invoice_count, 'x', 29000, 'KRW', now(), now() + interval '1 month', now(), 'open', 1 from billing.account where id = $2`,
-    [invoice, account, sub],
-  )
-  await run(
-    'b4',
-    `insert into billing.period (subscription_id, k, start_at, end_at, invoice_id)
-     values ($1, 1000000 + (random() * 1000000000)::int, now(), now() + interval '1 month', $2)`,
-    [sub, invoice],
-  )
-  await run(
-    'b5',
-    `insert into billing.payment (id, provider_reference, invoice_id, attempt, subscription_id, account_id, payment_method_id, provider, amount, currency, status, created_at, sent_at, sending_until, next_lookup_at)
-     values ($1, $1, $2, 1, $3, $4, 'pm', 'sandbox', 29000, 'KRW', 'sending', now(), now(), now(), now())`,
-    [payment, invoice, sub, account],
-  )
-  await run('b6', 'update billing.subscription set last_k = last_k where id = $1', [sub])
-  await client.query('commit')
-
-  await client.query('begin')
-  await run('b7', 'select * from billing.subscription where id = $1 for update', [sub])
-  await run(
-    'b8',
-    "update billing.payment set status = 'succeeded', captured = amount, settled_at = now(), next_lookup_at = null, sending_until = null where id = $1",
-    [payment],
-  )
-  await run(
-    'b9',
-    "update billing.invoice set status = 'paid', amount_paid = amount_due, paid_at = now() where id = $1",
-    [invoice],
-  )
-  await run(
-    'b10',
-    `with t as (insert into billing.ledger_transfer (cause, account_id, currency, occurred_at) values ($1, $2, 'KRW', now()) returning id)
-     insert into billing.ledger_entry (transfer_id, book, amount)
-     select id, 'provider', 29000 from t union all select id, 'revenue', -29000 from t`,
-    [`payment:${payment}`, account],
-  )
-  await run(
-    'b11',
-    "insert into billing.event (id, type, account_id, subscription_id, occurred_at, data) values ($1, 'invoice.paid', $2, $3, now(), '{}')",
-    [`evt_bare_${id}`, account, sub],
-  )
-  await client.query('commit')
 }
