@@ -56,6 +56,7 @@ const frozen: Readonly<Record<string, string>> = {
   '20261119T0130-platform-sessions-of-a-token.sql':
     '3684999163e8207a5a4c04ce83ff06ea039a7dec69aa1bdb04845ed3b03b248e',
   '20261119T0140-batch-lookup-times.sql': 'e8a734f0621a74da30e69b9eaa6dbf8dfbf0342ecc65fdf6cc5f05b9f7d2024a',
+  '20261119T0200-grown-tracking.sql': '1caa5c1176a444e028688bd882f545308f6115bc81332c0d7e58b2f5869b613d',
 }
 
 test('no migration that somebody may have applied is changed, renamed or slipped in between', () => {

@@ -5,11 +5,10 @@ const mostCounted = 1_000_000
 
 /** Registered keywords of a workspace, or of all; no further than a million is counted. */
 export async function countKeywords(db: BatchDb, workspaceId: string | undefined): Promise<number> {
+  const ofOne = workspaceId === undefined ? sql`` : sql`and workspace_id = ${workspaceId}`
   const found = await sql<{ n: number }>`
     select count(*)::int as n from (
-      select from batch.keyword
-      where removed_at is null and (${workspaceId ?? null}::text is null or workspace_id = ${workspaceId ?? null})
-      limit ${mostCounted}) k`.execute(db)
+      select from batch.keyword where removed_at is null ${ofOne} limit ${mostCounted}) k`.execute(db)
   return found.rows[0]!.n
 }
 

@@ -3,20 +3,23 @@ import type { Day } from '../../platform/time.ts'
 import type { BatchDb, BatchTx } from '../app.ts'
 import { withKeywords } from '../keywords/keyword-rows.ts'
 import type { ClaimedCheck } from './claim-rows.ts'
+import { withFirstOfEachSource } from './source-rows.ts'
 import { type CheckPlan, mostTries, type Tracker } from './tracker.ts'
 import { installationScope } from './tracker-rows.ts'
 
 /**
  * Brings checks that are due to the source that their tracker names now, as new ones: those of one tracker when it is
- * replaced, and of all when a run begins, because what was under way meanwhile comes back where it was asked.
+ * replaced, and of all when a run begins, because what was under way meanwhile comes back where it was asked, with a reason.
  */
 export async function moveToNewSource(tx: BatchTx, tracker?: Tracker): Promise<void> {
-  const ofOne = tracker ? sql`and t.workspace_id = ${tracker.workspaceId} and t.id = ${tracker.id}` : sql``
+  const which = tracker
+    ? sql`t.workspace_id = ${tracker.workspaceId} and t.id = ${tracker.id}`
+    : sql`(c.by_hand or c.reason is not null)`
   await sql`
     update batch.rank_check c set source = t.source, tries = 0, reason = null
     from batch.tracker t
     where c.status = 'due' and t.workspace_id = c.workspace_id and t.id = c.tracker_id and t.source <> c.source
-      ${ofOne}`.execute(tx)
+      and ${which}`.execute(tx)
 }
 
 /** The checks of a replaced tracker that nobody has begun, and that it no longer asks for. */
@@ -193,22 +196,32 @@ export type EndedCheck = {
   readonly reason: string | null
 }
 
-/** Ends checks whose day is over or that were tried often enough, and says which. */
+/**
+ * Ends checks whose day is over or that were tried often enough, and says which. Each kind is found by an index of its own;
+ * then they are locked in one order, and only if they are still such.
+ */
 export async function closeChecks(
   tx: BatchTx,
   now: Date,
   { most, isOrderedToo }: { most: number; isOrderedToo: boolean },
 ): Promise<EndedCheck[]> {
+  const kinds = [
+    sql`status = 'due' and closes_at <= ${now}`,
+    sql`status = 'due' and tries >= ${sql.lit(mostTries)}`,
+    ...(isOrderedToo ? [sql`status = 'ordered' and closes_at <= ${now}`] : []),
+  ]
+  const found = kinds.map(
+    (kind) =>
+      sql`array(select ctid from batch.rank_check where ${kind} order by closes_at limit ${sql.lit(most)})`,
+  )
   const { rows } = await sql<Omit<EndedCheck, 'keyword'>>`
     update batch.rank_check c set status = 'failed',
       reason = coalesce(c.reason, case c.status when 'ordered' then 'not_ready' else 'not_checked' end)
     from batch.tracker t
     where c.ctid = any (array(
         select ctid from batch.rank_check
-        where (status = 'due' and (closes_at <= ${now} or tries >= ${mostTries}))
-           or (status = 'ordered' and closes_at <= ${now} and ${isOrderedToo})
+        where ctid = any ((${sql.join(found, sql` || `)})[:${sql.lit(most)}]) and (${sql.join(kinds, sql` or `)})
         order by workspace_id, tracker_id, day, keyword_id
-        limit ${most}
         for update))
       and t.workspace_id = c.workspace_id and t.id = c.tracker_id
     returning c.workspace_id as "workspaceId", c.tracker_id as "trackerId", c.day, c.keyword_id as "keywordId",
@@ -263,6 +276,9 @@ export async function nextCheckInstant(
   return rows[0]?.at ?? undefined
 }
 
+const dueChecks = withFirstOfEachSource(sql`batch.rank_check`, sql`due_at`, sql`status = 'due'`)
+const waitingOrders = withFirstOfEachSource(sql`batch.rank_order`, sql`lookup_by`, sql`state = 'waiting'`)
+
 /** Whether a check is due: one that was asked for by hand and that no run has seen, or any. */
 export async function anyCheckDue(
   db: BatchDb | BatchTx,
@@ -273,11 +289,9 @@ export async function anyCheckDue(
     select exists (select from batch.rank_check
                    where status = 'due' and by_hand and due_at <= ${now} and reason is null)
         or (not ${byHand}::boolean
-            and (exists (select from batch.tracker where next_plan_at <= ${now})
+            and (coalesce((select min(next_plan_at) from batch.tracker) <= ${now}, false)
                  or exists (select from batch.rank_check where status = 'asked')
-                 or exists (select from batch.rank_order where state = 'waiting' and lookup_by <= ${now})
-                 or exists (select from batch.rank_check where status = 'due' and due_at <= ${now}))) as any`.execute(
-    db,
-  )
+                 or exists (${waitingOrders} select from first where at <= ${now})
+                 or exists (${dueChecks} select from first where at <= ${now}))) as any`.execute(db)
   return rows[0]!.any
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { BatchDb, BatchTx } from '../app.ts'
 import type { SourceSettings } from '../sources/port.ts'
 
@@ -89,4 +89,24 @@ export async function takeLookupPlace(db: BatchDb, name: string): Promise<number
     where name = ${name}
     returning extract(epoch from next_lookup_at - clock_timestamp())::float8 * 1000 as wait`.execute(db)
   return Math.max(0, rows[0]?.wait ?? 0)
+}
+
+/**
+ * Begins a statement with `first`, which holds of each source the row whose time comes first, by steps of an index over source
+ * and time. Asked in any other way a server that plans for every source or time alike, or takes it for likely that some row
+ * fits, reads the rows of all others.
+ */
+export function withFirstOfEachSource(
+  table: RawBuilder<unknown>,
+  time: RawBuilder<unknown>,
+  which: RawBuilder<unknown> = sql`true`,
+): RawBuilder<unknown> {
+  return sql`
+    with recursive first (source, at) as (
+      (select source, ${time} from ${table} where ${which} order by source, ${time} limit 1)
+      union all
+      select next.* from first, lateral (
+        select source, ${time} from ${table} where ${which} and source > first.source order by source, ${time} limit 1
+      ) next
+    )`
 }

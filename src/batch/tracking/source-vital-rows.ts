@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { dayOf } from '../../platform/time.ts'
 import type { BatchApp, BatchDb } from '../app.ts'
-import type { SourceState } from './source-rows.ts'
+import { type SourceState, withFirstOfEachSource } from './source-rows.ts'
 
 /** How a source fares, in numbers for those who watch it. */
 export type SourceVitals = {
@@ -44,9 +44,10 @@ export async function readSourceVitals(app: BatchApp): Promise<SourceVitals[]> {
 /** When each of these sources is next to be asked for ranks. What is planned comes first; else the next window that opens. */
 export async function listNextChecks(db: BatchDb, names: readonly string[]): Promise<Map<string, Date>> {
   const { rows } = await sql<{ source: string; at: Date | null }>`
+    ${withFirstOfEachSource(sql`batch.tracker`, sql`next_plan_at`)}
     select n.name as source, coalesce(
       (select c.due_at from batch.rank_check c where c.source = n.name and c.status = 'due' order by c.due_at limit 1),
-      (select min(t.next_plan_at) from batch.tracker t where t.source = n.name)) as at
+      (select f.at from first f where f.source = n.name)) as at
     from unnest(${[...names]}::text[]) as n (name)`.execute(db)
   return new Map(rows.flatMap(({ source, at }) => (at ? [[source, at] as const] : [])))
 }

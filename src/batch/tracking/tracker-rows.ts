@@ -149,8 +149,11 @@ export async function readFigures(
   spendingDay: Day,
 ): Promise<TrackerFigures> {
   const { rows } = await sql<TrackerFigures>`
-    select (select min(due_at) from batch.rank_check
-            where workspace_id = t.workspace_id and tracker_id = t.id and status in ('due', 'asked')) as "nextDueAt",
+    select least(
+             (select min(due_at) from batch.rank_check
+              where workspace_id = t.workspace_id and tracker_id = t.id and status = 'due'),
+             (select min(due_at) from batch.rank_check
+              where workspace_id = t.workspace_id and tracker_id = t.id and status = 'asked')) as "nextDueAt",
            t.last_check_at as "lastCheckAt",
            c.done as "checkedToday", c.failed as "failedToday",
            coalesce((select spent from batch.source_spending

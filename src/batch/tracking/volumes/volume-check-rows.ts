@@ -63,16 +63,16 @@ export async function noteVolumeChecks(tx: BatchTx, check: VolumeCheck): Promise
           tries = c.tries + (excluded.status = 'asked' and c.status = 'failed')::int`.execute(tx)
 }
 
-/** As if they had never been asked for. */
+/** As if they had never been asked for: what is asked in this call. */
 export async function forgetVolumeChecks(
   tx: BatchTx,
   source: string,
   month: Day,
   call: string,
 ): Promise<void> {
-  await sql`delete from batch.volume_check where source = ${source} and month = ${month} and call = ${call}`.execute(
-    tx,
-  )
+  await sql`
+    delete from batch.volume_check
+    where source = ${source} and month = ${month} and call = ${call} and status = 'asked'`.execute(tx)
 }
 
 /** Frees what was asked for by somebody who is gone; the calls count as spent and lost. */
