@@ -127,7 +127,11 @@ export async function eraseSettlementNotes(tx: BillingTx, accountId: string): Pr
     .updateTable('billing.unmatched_settlement')
     .set({ note: null })
     .where('payment_id', 'in', (query) =>
-      query.selectFrom('billing.payment').select('id').where('account_id', '=', accountId),
+      query
+        .selectFrom('billing.payment as p')
+        .innerJoin('billing.invoice as i', 'i.id', 'p.invoice_id')
+        .select('p.id')
+        .where('i.account_id', '=', accountId),
     )
     .execute()
 }

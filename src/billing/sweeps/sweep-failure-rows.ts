@@ -82,19 +82,21 @@ export async function deleteFailure(db: BillingDb, sweep: Sweep, subject: string
 export async function listOverFailures(db: BillingDb): Promise<{ sweep: Sweep; subject: string }[]> {
   const found = await sql<{ sweep: Sweep; subject: string }>`
     select f.sweep, f.subject from billing.sweep_failure f
-    where f.sweep = 'payments' and not exists (
-        select from billing.payment p where p.id = f.subject and ${isOpenPayment('p')})
-      or f.sweep = 'refunds' and not exists (
-        select from billing.refund r where r.id = f.subject and r.status = 'pending')
-      or f.sweep = 'payment_methods' and not exists (
-        select from billing.payment_method m where m.id = f.subject and m.state = 'pending')
-        and not exists (select from billing.payment_method_to_delete d where d.payment_method_id = f.subject)
-      or f.sweep = 'disputes' and not exists (
-        select from billing.payment p
-        where p.id = f.subject and p.dispute_status = 'open'
-          -- Whoever fails comes back within the hour, whoever does not in a day.
-          and p.dispute_lookup_at <= f.last_at + interval '2 hours')
-      or f.sweep <> all (${[...retriedByFailure, ...retriedByRow]})
+    -- Single values, each found by its key: what is asked whether it exists may be read whole to be remembered.
+    where (case f.sweep
+        when 'payments' then (
+          select true from billing.payment p where p.id = f.subject and ${isOpenPayment('p')})
+        when 'refunds' then (select true from billing.refund where id = f.subject and status = 'pending')
+        when 'payment_methods' then coalesce(
+          (select true from billing.payment_method where id = f.subject and state = 'pending'),
+          (select true from billing.payment_method_to_delete where payment_method_id = f.subject))
+        when 'disputes' then (
+          select true from billing.payment
+          where id = f.subject and dispute_status = 'open'
+            -- Whoever fails comes back within the hour, whoever does not in a day.
+            and dispute_lookup_at <= f.last_at + interval '2 hours')
+        else f.sweep = any (${[...retriedByFailure]})
+      end) is not true
     limit 1000`.execute(db)
   return found.rows
 }
