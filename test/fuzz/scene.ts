@@ -141,15 +141,16 @@ function asking(service: Service, scene: Scene, tokens: readonly string[]): Aski
   }
 }
 
+/** Every fourth account is on trial, and has none. */
 const cards = [
-  'bk_test_ok',
   'bk_test_ok',
   'bk_test_ok',
   'bk_test_fails_on_renewal',
   'bk_test_ok',
-  'bk_test_refund_fails',
   'bk_test_ok',
+  'bk_test_refund_fails',
   'bk_test_insufficient_funds',
+  'bk_test_ok',
 ] as const
 
 /** Thirty subscribers a month old, of whom some cancel, some fail to pay and some got money back; and ten on trial. */
