@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { listenTo } from '../plans/statements.ts'
+import { listen } from '../plans/statements.ts'
 import { openWorld, type World } from '../world.ts'
 
 let world: World
@@ -41,7 +41,7 @@ async function storeSeries(count: number): Promise<void> {
 test('a day of many series is told page by page, and no page reads or keeps them all', async () => {
   const series = 1_100
   await storeSeries(series)
-  const ear = listenTo(world.app.pool)
+  const ear = listen()
   const told: string[] = []
   let cursor: string | null = null
   let pages = 0

@@ -26,7 +26,11 @@ export type Service = {
   close(): Promise<void>
 }
 
-export async function openService(databaseUrl: string, logLevel = 'silent'): Promise<Service> {
+export async function openService(
+  databaseUrl: string,
+  logLevel = 'silent',
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Service> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rankledger-fuzz-'))
   const webhookSecret = `whsec_${randomBytes(32).toString('base64')}`
   const hintSecret = randomBytes(24).toString('hex')
@@ -44,6 +48,7 @@ export async function openService(databaseUrl: string, logLevel = 'silent'): Pro
       SERPAPI_API_KEY: 'sandbox-key-0001',
       SERPAPI_BASE_URL: 'http://127.0.0.1:1',
       SERPAPI_WORKSPACE_BUDGET_PER_DAY: '100',
+      ...settings,
     }),
     { name: 'fuzz', role: 'service' },
   )
