@@ -3,12 +3,16 @@ import { type BenchResult, interleave, median } from './result.ts'
 import { sized } from './size.ts'
 import { openStage } from './stage.ts'
 
-/** What subscribing adds to the provider's own time: our route's median against the provider's, one at a time. */
+/**
+ * What subscribing adds to the provider's own time: our route's median against the provider's, one at a time; and how far that is
+ * from what its own durable writes cost here: against a bare handler that does no more than write the same rows and charge.
+ */
 export async function bench(): Promise<BenchResult[]> {
   const stage = await openStage()
   try {
     const api = await stage.start('./renewal-process.ts')
     const authorization = `Bearer ${api.token}`
+    const bare = await stage.start('./bare-subscribe-process.ts', [api.sandboxUrl!, api.sandboxKey!])
     let n = 0
     const times = async (ask: (n: number) => Promise<Response>, status: number) => {
       const ms: number[] = []
@@ -23,12 +27,13 @@ export async function bench(): Promise<BenchResult[]> {
         headers: { 'content-type': 'application/json', ...headers },
         body: JSON.stringify(body),
       })
-    const subscribe = (at: number) =>
-      post(
-        `http://127.0.0.1:${api.port}/api/billing/subscribe`,
+    const asked = (at: number) =>
+      [
         { account_id: `s_${at}`, plan_id: 'pro-monthly', payment_method: { billing_key: 'bk_test_ok' } },
         { authorization, 'idempotency-key': `k_${at}` },
-      )
+      ] as const
+    const subscribe = (at: number) => post(`http://127.0.0.1:${api.port}/api/billing/subscribe`, ...asked(at))
+    const subscribeBare = (at: number) => post(`http://127.0.0.1:${bare.port}/subscribe`, ...asked(at))
     const charge = (at: number) =>
       post(
         `${api.sandboxUrl}/v1/charges`,
@@ -47,6 +52,11 @@ export async function bench(): Promise<BenchResult[]> {
       ours: async () => median(await times(subscribe, 201)),
       floor: async () => median(await times(charge, 200)),
     })
+    const besideBare = await interleave({
+      rounds: 7,
+      ours: async () => median(await times(subscribe, 201)),
+      floor: async () => median(await times(subscribeBare, 201)),
+    })
     const paced = await interleave({
       rounds: 3,
       ours: async () => p99(await pacedTimes(() => subscribe(n++), 201)),
@@ -64,6 +74,12 @@ export async function bench(): Promise<BenchResult[]> {
         unit: 'ms',
         ...paced,
         goal: 'ours - floor <= 30',
+      },
+      {
+        promise: 'subscribe, beside its durable writes alone around the same charge (p50)',
+        unit: 'ms',
+        ...besideBare,
+        goal: 'told in docs/scaling.md',
       },
     ]
   } finally {
