@@ -7,15 +7,16 @@ export type Patience = {
   readonly oldestShownMs: number
 }
 
-const usualPatience: Patience = { believedForMs: 15_000, slowMs: 500, oldestShownMs: 300_000 }
+const usualPatience: Patience = { believedForMs: 15_000, slowMs: 500, oldestShownMs: 60_000 }
 const mostRemembered = 50
 
 type Remembered<T> = { readonly answer: T; readonly madeAt: number; readonly isSlow: boolean }
 
 /**
  * Answers that cost a pass over much. However many ask, one process makes them once in a while and not once a question; where
- * making is slow, whoever asks is given the last one while the next is made. With `freshWhileQuick` each question has its own
- * answer as long as that takes no time.
+ * making is slow, whoever asks is given the last one, up to a minute old, while the next is made. With `freshWhileQuick` each
+ * question has its own answer as long as that takes no time. Only for what is counted to be looked at: an answer says when it
+ * was made, and holds no state that anybody acts on.
  */
 export function openSlowAnswers<T>(
   { freshWhileQuick }: { freshWhileQuick: boolean },

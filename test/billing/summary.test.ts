@@ -140,7 +140,26 @@ test('where a summary is slow, the last one is shown while the next is made, and
     plan_id: 'pro-monthly',
     payment_method: { billing_key: 'bk_test_ok' },
   })
-  expect(await slow(undefined, days)).toBe(before)
+  expect((await slow(undefined, days)).asOf).toEqual(before.asOf)
   await expect.poll(async () => active(await slow(undefined, days))).toBe(active(before) + 1)
   expect(active(await impatient(undefined, days))).toBe(active(before) + 1)
+})
+
+test('what a summary counted may be a moment old and says so; whether charging is stopped is of now', async () => {
+  const { billing } = world.app
+  const days = daysOf(billing, undefined, undefined)!
+  const summaries = openSummaries(
+    { ...billing, terms: { ...billing.terms, sandbox: false } },
+    { believedForMs: 60_000, slowMs: 0, oldestShownMs: 60_000 },
+  )
+  const before = await summaries(undefined, days)
+  expect(before.installation?.chargingStopped).toBe(false)
+  await world.query(
+    `insert into billing.charging_stop (provider, cause, stopped_at) values ('sandbox', 'operator', $1)`,
+    [billing.clock()],
+  )
+  const after = await summaries(undefined, days)
+  await world.query('delete from billing.charging_stop')
+  expect(after.asOf).toEqual(before.asOf)
+  expect(after.installation?.chargingStopped).toBe(true)
 })

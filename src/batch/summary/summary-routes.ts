@@ -3,7 +3,8 @@ import { envelope, nullable, success } from '../../platform/http/answers.ts'
 import type { Http } from '../../platform/http/http.ts'
 import { reading } from '../../platform/http/may-lag.ts'
 import { openSlowAnswers } from '../../platform/slow-answers.ts'
-import type { BatchApp, BatchDb } from '../app.ts'
+import { renderInstant } from '../../platform/time.ts'
+import type { BatchApp } from '../app.ts'
 import { ModelBody, renderModel } from '../models/model-routes.ts'
 import { findActive } from '../models/model-rows.ts'
 import { type RunTask, runTasks } from '../runs/run.ts'
@@ -17,6 +18,7 @@ import { countKeywords, listWorkspaces } from './summary-rows.ts'
 const mostWorkspaces = 100
 
 const SummaryView = Type.Object({
+  as_of: Type.String(),
   workspace_id: nullable(Type.String({ description: 'Null: all of them' })),
   workspaces: Type.Array(Type.String(), {
     description: `The first ${mostWorkspaces} by name, or the token's own`,
@@ -27,7 +29,12 @@ const SummaryView = Type.Object({
   active_model: Type.Union([ModelBody, Type.Null()]),
 })
 
-type Counts = { readonly keywords: number; readonly workspaces: string[]; readonly ranks: RankCounts }
+type Counts = {
+  readonly asOf: Date
+  readonly keywords: number
+  readonly workspaces: string[]
+  readonly ranks: RankCounts
+}
 
 export function summaryRoutes(http: Http, app: BatchApp): void {
   const counts = openSlowAnswers<Counts>({ freshWhileQuick: true })
@@ -50,12 +57,13 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
       const workspaceId = query.workspace_id ?? own
       const newest = (task: RunTask) => listRuns(db, { task, before: undefined, limit: 1 })
       const seen = JSON.stringify([principal.workspace, workspaceId])
-      const [{ keywords, workspaces, ranks }, model, ...runs] = await Promise.all([
-        counts(seen, () => count(db, principal.workspace, workspaceId)),
+      const [{ asOf, keywords, workspaces, ranks }, model, ...runs] = await Promise.all([
+        counts(seen, () => count({ db, clock: app.clock }, principal.workspace, workspaceId)),
         findActive(db, 'train_classifier'),
         ...runTasks.map(newest),
       ])
       return envelope({
+        as_of: renderInstant(asOf, app.timeZone),
         workspace_id: workspaceId ?? null,
         workspaces,
         keywords,
@@ -67,11 +75,16 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
   )
 }
 
-async function count(db: BatchDb, seen: string | null, workspaceId: string | undefined): Promise<Counts> {
+async function count(
+  { db, clock }: Pick<BatchApp, 'db' | 'clock'>,
+  seen: string | null,
+  workspaceId: string | undefined,
+): Promise<Counts> {
+  const asOf = clock()
   const [keywords, workspaces, ranks] = await Promise.all([
     seen === null ? 0 : countKeywords(db, workspaceId),
     seen === '*' ? listWorkspaces(db, mostWorkspaces) : seen === null ? [] : [seen],
     countRanks(db),
   ])
-  return { keywords, workspaces, ranks }
+  return { asOf, keywords, workspaces, ranks }
 }

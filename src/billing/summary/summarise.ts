@@ -15,7 +15,8 @@ import {
 } from './summary-rows.ts'
 import { readVitals } from './vitals-rows.ts'
 
-export type Summary = {
+/** What is counted over all subscriptions, invoices and days. */
+type Figures = {
   readonly asOf: Date
   readonly from: Day
   readonly until: Day
@@ -23,6 +24,10 @@ export type Summary = {
   readonly days: readonly DayTotal[]
   readonly failing: readonly FailingCount[]
   readonly upcoming: readonly UpcomingDay[]
+}
+
+/** What somebody may have to act on, as it is now. */
+type State = {
   readonly unknown: OpenQuestions
   /** Null for a token of one account: notifications and stops concern all. */
   readonly installation: {
@@ -32,6 +37,8 @@ export type Summary = {
     readonly chargingStopped: boolean
   } | null
 }
+
+export type Summary = Figures & State
 
 export const churnDays = 30
 const upcomingDays = 30
@@ -54,54 +61,50 @@ export function daysOf(
 type Days = { readonly from: Day; readonly until: Day }
 
 /**
- * How billing stands. Two passes over the subscriptions are what it costs. In a sandbox everybody wants to see what they have
- * just done.
+ * How billing stands. Two passes over the subscriptions are what its figures cost, so they are remembered for a while and say
+ * when they were counted; in a sandbox everybody wants to see what they have just done. Its state is never remembered.
  */
 export function openSummaries(
   app: BillingApp,
   patience?: Patience,
 ): (accountId: string | undefined, days: Days) => Promise<Summary> {
-  const answer = openSlowAnswers<Summary>({ freshWhileQuick: app.terms.sandbox }, patience)
-  return (accountId, days) => {
-    const make = () => summarise(app, accountId, days)
-    return accountId === undefined ? answer(`${days.from} ${days.until}`, make) : make()
+  const answer = openSlowAnswers<Figures>({ freshWhileQuick: app.terms.sandbox }, patience)
+  return async (accountId, days) => {
+    const count = () => countFigures(app, accountId, days)
+    const [figures, state] = await Promise.all([
+      accountId === undefined ? answer(`${days.from} ${days.until}`, count) : count(),
+      readState(app, accountId),
+    ])
+    return { ...figures, ...state }
   }
 }
 
-async function summarise(
+async function countFigures(
   app: BillingApp,
   accountId: string | undefined,
-  { from, until }: { from: Day; until: Day },
-): Promise<Summary> {
+  { from, until }: Days,
+): Promise<Figures> {
   const { db, terms } = app
   const now = app.clock()
   const zone = terms.timeZone
-  const [counts, days, failing, upcoming, vitals, own] = await Promise.all([
+  const [counts, days, failing, upcoming] = await Promise.all([
     countSubscriptions(db, accountId, new Date(now.getTime() - churnDays * 86_400_000)),
     accountId === undefined
       ? readDayTotals(db, zone, from, until)
       : readAccountDayTotals(db, accountId, zone, from, until),
     countFailing(db, accountId),
     countUpcoming(db, accountId, zone, new Date(now.getTime() + upcomingDays * 86_400_000)),
-    accountId === undefined ? readVitals(db, now) : undefined,
-    accountId === undefined ? undefined : countUnknownOf(db, accountId, now),
   ])
-  const unknown = own ?? {
-    payments: vitals!.unknownPayments,
-    refunds: vitals!.unknownRefunds,
-    oldestSeconds: Math.max(vitals!.unknownPaymentAge, vitals!.unknownRefundAge),
-  }
-  return {
-    asOf: now,
-    from,
-    until,
-    terms: counts,
-    days,
-    failing,
-    upcoming,
-    unknown,
-    installation: vitals ?? null,
-  }
+  return { asOf: now, from, until, terms: counts, days, failing, upcoming }
+}
+
+async function readState({ db, clock }: BillingApp, accountId: string | undefined): Promise<State> {
+  if (accountId !== undefined)
+    return { unknown: await countUnknownOf(db, accountId, clock()), installation: null }
+  const vitals = await readVitals(db, clock())
+  const { unknownPayments: payments, unknownRefunds: refunds, unknownPaymentAge, unknownRefundAge } = vitals
+  const oldestSeconds = Math.max(unknownPaymentAge, unknownRefundAge)
+  return { unknown: { payments, refunds, oldestSeconds }, installation: vitals }
 }
 
 const monthsOf = {

@@ -77,7 +77,7 @@ export function summaryRoutes(http: Http, app: BillingApp): void {
       schema: {
         operationId: 'getBillingSummary',
         summary: 'How billing stands: states, revenue by day, what fails and what falls due',
-        description: `\`from\` and \`to\` name the days of revenue and refunds, at most ${mostDays} of them; without them the last thirty. What concerns all accounts may be some seconds old.`,
+        description: `\`from\` and \`to\` name the days of revenue and refunds, at most ${mostDays} of them; without them the last thirty. Figures are of \`as_of\`; \`unknown\`, \`webhooks\` and \`charging_stopped\` are of now.`,
         tags: ['billing'],
         querystring: Type.Object(
           {
