@@ -51,7 +51,9 @@ export async function storePredictions(
   // Lists of lists have to be of one length in PostgreSQL, so the first reasons travel as one list, the second as another.
   const feature = (n: number) => sql`${column((one) => one.reasons[n]?.feature ?? null)}::text[]`
   const contribution = (n: number) => sql`${column((one) => one.reasons[n]?.contribution ?? null)}::float8[]`
+  // Over several machines a parameter in what a conflict does finds its type only within a CTE.
   await sql`
+    with stored as (
     insert into batch.prediction as p (workspace_id, keyword_id, engine, device, location, day, model_id, horizon_days, rise,
                                        hold, fall, predicted, usable_days, naive_sign, features, contributions, predicted_at)
     select g.workspace_id, g.keyword_id, g.engine, g.device, g.location, g.day, ${modelId}, ${horizonDays}, g.rise, g.hold,
@@ -75,7 +77,8 @@ export async function storePredictions(
           naive_sign = excluded.naive_sign, features = excluded.features, contributions = excluded.contributions,
           predicted_at = excluded.predicted_at
       where p.outcome is null and p.day + p.horizon_days > ${lastCompleteDay}::date
-  `.execute(tx)
+    returning 1)
+    select count(*) from stored`.execute(tx)
 }
 
 export type SeriesFilter = {
