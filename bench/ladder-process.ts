@@ -14,6 +14,7 @@ const [cpu, startedAt] = [process.cpuUsage(), performance.now()]
 const made = await trainInThread(history, {
   seed: 1,
   snapshot: { sha256: '', ranksSha256: '', volumesSha256: '' },
+  sample: { keywordsKept: 1 },
   active: undefined,
   onReject: 'keep',
 })

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { predictWithReasons } from '../src/batch/models/explain.ts'
 import type { Samples } from '../src/batch/models/manifest.ts'
 import { decodeModel } from '../src/batch/models/model-codec.ts'
 import { addMovingRanks } from './moving-ranks.ts'
 import { memoryOf } from './process-memory.ts'
 import { type BenchResult, median } from './result.ts'
+import { runTask } from './run-task.ts'
 import { sized } from './size.ts'
 import { openStage, type Stage } from './stage.ts'
 
@@ -22,13 +22,13 @@ export async function bench(): Promise<BenchResult[]> {
   try {
     await fillToTrain(stage)
     const trainer = await stage.start('./serve-process.ts')
-    await run(stage, trainer, 'classifier')
+    await runTask(stage, trainer, 'classifier')
     trainer.process.kill('SIGKILL')
     await fillToScore(stage)
 
     // A process of its own, so that what it holds is what scoring takes.
     const scorer = await stage.start('./serve-process.ts')
-    const scoring = run(stage, scorer, 'predict')
+    const scoring = runTask(stage, scorer, 'predict')
     let mostMs = 0
     let mostMsOnOwnCores = 0
     let ended = false
@@ -97,35 +97,6 @@ export async function bench(): Promise<BenchResult[]> {
     ]
   } finally {
     await stage.close()
-  }
-}
-
-type Service = { port: number; token?: string }
-
-async function run(
-  stage: Stage,
-  { port, token }: Service,
-  task: string,
-): Promise<{ seconds: number; predictions: number }> {
-  const startedAt = performance.now()
-  const answer = await fetch(`http://127.0.0.1:${port}/api/batch/trigger`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ task }),
-  })
-  const { data } = (await answer.json()) as { data: { run_id: string } }
-  for (let shown = -1; ; await sleep(200)) {
-    const { rows } = await stage.db.query('select status, progress, metrics from batch.run where id = $1', [
-      data.run_id,
-    ])
-    const { status, progress, metrics } = rows[0]
-    if (Math.floor(progress * 10) > shown) {
-      shown = Math.floor(progress * 10)
-      process.stderr.write(`${task}: ${Math.round(progress * 100)} %\n`)
-    }
-    if (status === 'succeeded')
-      return { seconds: (performance.now() - startedAt) / 1000, predictions: metrics?.predictions ?? 0 }
-    if (status !== 'queued' && status !== 'running') throw new Error(`The run of ${task} was ${status}.`)
   }
 }
 

@@ -502,7 +502,8 @@ async function batch(): Promise<void> {
     '',
     'Training needs 1,000 rows of rank history. It runs at 03:30 by itself (`SCHEDULE_TRAINING`), or now. It learns from days that are over; data that',
     'the active model of this release has seen train nothing (`metrics.decision` is `unchanged`). Tokens bound to a workspace may start one training',
-    'an hour, all of them together: then 429 with `Retry-After`. [The model card](model.md) says what the figures mean.',
+    'an hour, all of them together: then 429 with `Retry-After`. Of more than two million usable ranks a sample of the keywords is read; the `data` of a',
+    'model says how many (`rows` of `rows_stored`). [The model card](model.md) says what the figures mean.',
   )
   await show('POST', '/api/batch/trigger', { task: 'train_classifier' })
   await fillWithDemo()

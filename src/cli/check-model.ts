@@ -69,6 +69,7 @@ function figuresOf({ manifest, live }: RegisteredModel): string {
   const { holdout, baseline_prior, baseline_naive } = manifest.metrics
   const loss = (value: number | null) => (value === null ? 'unknown' : value.toFixed(4))
   const lines = [
+    ...sampleOf(manifest),
     `Hold-out of ${holdout.examples} rows: log-loss ${loss(holdout.log_loss)}; class shares ${loss(baseline_prior.log_loss)}, ${baseline_naive.rule} ${loss(baseline_naive.log_loss)}.`,
     `Ranked at both ends, ${holdout.ranked.examples} rows: ${loss(holdout.ranked.log_loss)}; class shares ${loss(baseline_prior.ranked.log_loss)}, ${baseline_naive.ranked.rule} ${loss(baseline_naive.ranked.log_loss)}.`,
     `Rise against fall: AUC ${holdout.auc_rise_fall?.toFixed(3) ?? 'unknown'}; calibration error ${holdout.calibration_error.toFixed(3)}.`,
@@ -84,6 +85,15 @@ function figuresOf({ manifest, live }: RegisteredModel): string {
       `Predictions that came due, ${live.examples} up to ${live.until}: ${loss(live.logLoss)}; class shares ${loss(live.priorLogLoss)}, naive rule ${loss(live.naiveLogLoss)}.`,
     )
   return lines.join('\n')
+}
+
+/** What it has learnt from, where that is not all there was. */
+function sampleOf({ data }: RegisteredModel['manifest']): string[] {
+  if (data.rows_stored === undefined || data.keywords_kept === undefined || data.keywords_kept === 1)
+    return []
+  return [
+    `Learnt from a sample of the keywords, one of ${(1 / data.keywords_kept).toFixed(1)}: ${data.rows} of about ${data.rows_stored} usable ranks, of ${data.keywords} keywords.`,
+  ]
 }
 
 function ageOf(ms: number): string {

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { columnOf, featuresOf, gatherSurroundings } from '../../src/batch/dataset/features.ts'
+import { columnOf, featuresOf } from '../../src/batch/dataset/features.ts'
 import { dayName } from '../../src/batch/dataset/history.ts'
 import { readHistory, withHistoryInParts } from '../../src/batch/dataset/history-rows.ts'
+import { gatherSurroundings } from '../../src/batch/dataset/surroundings.ts'
 import { removeKeywords } from '../../src/batch/keywords/remove-keywords.ts'
 import type { BatchTables } from '../../src/batch/tables.ts'
 import { aggregateVolumes } from '../../src/batch/volumes/aggregate-volumes.ts'
@@ -44,7 +45,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.close())
 
-const read = (until?: string) => readHistory(world.app.batch.db, until)
+const read = (until?: string) => readHistory(world.app.batch.db, { until })
 
 test('usable ranks come series by series, each in day order; failed checks are not among them', async () => {
   const { history, series } = await read()
@@ -85,7 +86,7 @@ test('read in parts of any size it tells the same features, and which keywords a
     const parts = await withHistoryInParts(
       world.app.batch.db,
       async ({ calendar, each, eachWithoutVolumes }) => {
-        const gathering = gatherSurroundings(calendar!)
+        const gathering = gatherSurroundings(calendar!, false)
         await eachWithoutVolumes(async (part) => gathering.add(part.history))
         const around = gathering.end()
         const found: { columns: Float32Array[]; names: unknown[] }[] = []
@@ -95,7 +96,7 @@ test('read in parts of any size it tells the same features, and which keywords a
         })
         return found
       },
-      size,
+      { size },
     )
     // A keyword is never torn apart, so the two series of shoes in ws_b come together.
     expect(parts.map(({ names }) => names.length)).toEqual({ 1: [1, 1, 2], 3: [2, 2], 100: [4] }[size])
@@ -130,7 +131,7 @@ test('a reader that gets no core for a while is not taken for a dead one', async
         })
         return met
       },
-      100,
+      { size: 100 },
     )
     expect(parts).toBe(1)
   } finally {

@@ -21,6 +21,7 @@ const model: Prior = {
 const manifest = {
   label: { classes, horizon_days: 7 },
   features: featureNames,
+  data: {},
   rivals: {
     class_shares: [0.2, 0.5, 0.3],
     naive: { rule: 'last_move', shares: Array(4).fill([0.2, 0.5, 0.3]) },

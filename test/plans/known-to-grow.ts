@@ -1,7 +1,7 @@
 /** What grows by what it is for, each by words of its own, and why that may be. docs/scaling.md tells of those that matter. */
 export const knownToGrow: Readonly<Record<string, string>> = {
-  'from batch.rank group by day':
-    'how many ranks there are, for whoever starts a run and for the summary of batch',
+  'as usable from batch.rank':
+    'how many ranks there are, for whoever starts a run, for a training and for the summary of batch',
   'select from batch.keyword where removed_at is null limit':
     'how many keywords all workspaces have, up to a million, for the summary of batch',
   'interval_unit as unit, interval_count as every, count(*)':

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readHistory } from '../../src/batch/dataset/history-rows.ts'
 import { runDue as runBatchDue } from '../../src/batch/due.ts'
 import { loadModel } from '../../src/batch/models/artifact.ts'
 import { findActive } from '../../src/batch/models/model-rows.ts'
@@ -89,14 +90,17 @@ const byKeys = (only: boolean) =>
   ['seqscan', 'hashjoin', 'mergejoin'].map((way) => `set enable_${way} = ${only ? 'off' : 'on'}`).join('; ')
 
 /** Each statement whose plan grows, with what grows in it: planned with values, run with them, or planned for all values. */
-async function growing(statements: readonly Statement[]): Promise<string[]> {
+async function growing(
+  statements: readonly Statement[],
+  isLeftOut: (words: string) => boolean = isKnownToGrow,
+): Promise<string[]> {
   const client = await service.app.pool.connect()
   const found: string[] = []
   try {
     await client.query("set statement_timeout = '60s'")
     for (const { text, samples, isPrepared } of statements) {
       const words = text.replace(/\s+/g, ' ')
-      if (isKnownToGrow(words)) continue
+      if (isLeftOut(words)) continue
       const parts = new Set<string>()
       await client.query(byKeys(cheaperWhole.some((one) => words.includes(one))))
       const note = (of: string, plan: PlanNode | undefined) => {
@@ -185,6 +189,22 @@ test('a page of movements reads about a page, the first and the last, and counts
     const { Plan: plan } = rows[0]['QUERY PLAN'][0]
     expect(plan['Shared Hit Blocks'] + plan['Shared Read Blocks']).toBeLessThan(3_000)
   }
+})
+
+test('a training that reads a sample goes from keyword to keyword, and through no month as a whole', async () => {
+  const { pool } = service.app
+  /** What of the ranks it reads as a whole. */
+  const read = async (keywordsKept: number) => {
+    const ear = listen()
+    const { history } = await readHistory(openDb(pool), { until: '2030-01-14', keywordsKept })
+    ear.stop()
+    expect(history.days.length).toBeGreaterThan(1_000)
+    const found = await growing(ear.heard(), () => false)
+    return found.join().match(/reads all of batch\.rank_\w+/g)
+  }
+  expect(await read(0.1)).toBeNull()
+  // One that reads every keyword does not.
+  expect(await read(1)).toContain('reads all of batch.rank_2030_01')
 })
 
 test('no statement of any sweep reads or sorts a part that grows', async () => {

@@ -74,7 +74,14 @@ function Shown({ one }: { one: One }) {
     first_day: string
     last_day: string
     holdout_from: string
+    rows_stored?: number
+    keywords_kept?: number
   }
+  // Of a long history a sample is read.
+  const rows =
+    (data.keywords_kept ?? 1) < 1
+      ? `${number(data.rows)} / ${number(data.rows_stored ?? data.rows)}`
+      : number(data.rows)
   const gate = one.gate as {
     decision: string
     checks: { name?: string; check?: string; passed?: boolean; ok?: boolean }[]
@@ -196,10 +203,7 @@ function Shown({ one }: { one: One }) {
               [say('status'), <Status key="s" of={one.status} />],
               [say('algorithm'), String(one.algorithm['name'])],
               [say('gate'), gate.decision],
-              [
-                say('rankRows'),
-                `${number(data.rows)} · ${number(data.keywords)} ${say('keywords').toLowerCase()}`,
-              ],
+              [say('rankRows'), `${rows} · ${number(data.keywords)} ${say('keywords').toLowerCase()}`],
               [say('period'), `${data.first_day} – ${data.last_day}`],
               [
                 'SHA-256',

@@ -1,7 +1,8 @@
-import { type Examples, isKept } from './examples.ts'
-import { type Calendar, calendarOf, type History, monthOrdinal, placeDownTo, spanOf } from './history.ts'
+import { type Examples, isKept, roomForColumns } from './examples.ts'
+import { type History, isInSample, logs, monthOrdinal, placeDownTo, spanOf } from './history.ts'
 import { horizonFor, medianPlace, moveOf } from './label.ts'
 import { addMoment, openMoments, slopeOf, spreadOf } from './moments.ts'
+import { meanWith, ownChange, type Surroundings, surroundingsOf } from './surroundings.ts'
 
 /**
  * What is known of a series on a day. Places count by their logarithm: from 2 to 3 is as far as from 20 to 30. A lower
@@ -59,45 +60,51 @@ export function daysKept(history: History, most = mostRanks): number {
 }
 
 /**
- * Every rank whose outcome is known, of all series or of some, as an example, in day order; of a long history, only the
- * days that are kept. Ranks before the first day of the history's span (a few stray old ones) make no examples.
+ * Every rank whose outcome is known, of the series of the sample or of some others, as an example, in day order; of a long
+ * history, only the days that are kept. Ranks before the first day of the history's span (a few stray old ones) make no examples.
  */
 export function examplesOf(
   history: History,
   horizonDays: number,
   kept = daysKept(history),
-  isWanted: (series: number) => boolean = () => true,
+  isWanted = (series: number) => isInSample(history, series),
 ): Examples {
   const { starts, days, keywords } = history
   const firstDay = spanOf(history)?.firstDay ?? 0
-  // As long as they can get: lists of numbers that grow leave a hundred megabytes behind.
-  const found = {
-    observations: new Int32Array(days.length),
-    labels: new Uint8Array(days.length),
-    ranked: new Uint8Array(days.length),
-    groups: new Int32Array(days.length),
-  }
-  let count = 0
-  for (let series = 0; series + 1 < starts.length; series++) {
-    if (!isWanted(series)) continue
-    for (let at = starts[series]!; at < starts[series + 1]!; at++) {
-      if (days[at]! < firstDay || !isKept(days[at]!, keywords[series]!, kept)) continue
-      const move = moveOf(history, series, at, horizonDays)
-      if (!move) continue
-      found.observations[count] = at
-      found.labels[count] = move.label
-      found.ranked[count] = move.ranked ? 1 : 0
-      found.groups[count] = keywords[series]!
-      count++
+  const eachKept = (act: (series: number, at: number) => void) => {
+    for (let series = 0; series + 1 < starts.length; series++) {
+      if (!isWanted(series)) continue
+      for (let at = starts[series]!; at < starts[series + 1]!; at++)
+        if (days[at]! >= firstDay && isKept(days[at]!, keywords[series]!, kept)) act(series, at)
     }
   }
+  // As long as they can get: lists of numbers that grow leave a hundred megabytes behind.
+  let most = 0
+  eachKept(() => most++)
+  const found = {
+    observations: new Int32Array(most),
+    labels: new Uint8Array(most),
+    ranked: new Uint8Array(most),
+    groups: new Int32Array(most),
+  }
+  let count = 0
+  eachKept((series, at) => {
+    const move = moveOf(history, series, at, horizonDays)
+    if (!move) return
+    found.observations[count] = at
+    found.labels[count] = move.label
+    found.ranked[count] = move.ranked ? 1 : 0
+    found.groups[count] = keywords[series]!
+    count++
+  })
   const observations = found.observations.subarray(0, count)
   const rows = dayOrder(observations.map((at) => days[at]!))
+  // Two threads learn from them, too.
   const sorted = {
-    labels: new Uint8Array(count),
-    ranked: new Uint8Array(count),
-    days: new Int32Array(count),
-    groups: new Int32Array(count),
+    labels: new Uint8Array(new SharedArrayBuffer(count)),
+    ranked: new Uint8Array(new SharedArrayBuffer(count)),
+    days: new Int32Array(new SharedArrayBuffer(4 * count)),
+    groups: new Int32Array(new SharedArrayBuffer(4 * count)),
   }
   for (let i = 0; i < count; i++) {
     const row = rows[i]!
@@ -135,8 +142,7 @@ export function featuresOf(
   rows: Int32Array,
   around = surroundingsOf(history),
 ): Float32Array[] {
-  // Two threads may learn from them at once.
-  const columns = featureNames.map(() => new Float32Array(new SharedArrayBuffer(4 * observations.length)))
+  const columns = roomForColumns(featureNames.length, observations.length)
   const volumes = openVolumes(history)
   const row = new Float64Array(featureNames.length)
   let next = 0
@@ -145,108 +151,13 @@ export function featuresOf(
     for (; next < observations.length && observations[next]! < end; next++) {
       const at = observations[next]!
       describe(history, series, at, row)
-      describeSurroundings(history.days[at]!, around!, around!.siteOf(history.sites[series]!), row)
+      describeSurroundings(history, series, at, around!, row)
       volumes.describe(history.keywords[series]!, history.days[at]!, row)
       for (let feature = 0; feature < row.length; feature++) columns[feature]![rows[next]!] = row[feature]!
     }
   }
   return columns
 }
-
-/** By how much ranks changed from the check before, on each day of the calendar: in all sites, and in each. */
-export type Surroundings = { calendar: Calendar; market: DayMeans; siteOf: (site: number) => DayMeans }
-
-/** Means from a place of the calendar on; NaN is a day without any. */
-type DayMeans = { first: number; means: Float64Array }
-
-function surroundingsOf(history: History): Surroundings | undefined {
-  const calendar = calendarOf(history)
-  if (!calendar) return undefined
-  const gathering = gatherSurroundings(calendar)
-  gathering.add(history)
-  return gathering.end()
-}
-
-/** Two checks further apart than this say nothing about the change of a day. */
-const widestGap = 3
-
-/** Gathers surroundings from a history, or from its parts in their order. */
-export function gatherSurroundings(calendar: Calendar): { add(part: History): void; end(): Surroundings } {
-  const market = openMeans(calendar)
-  const site = openMeans(calendar)
-  const sites: DayMeans[] = []
-  let current = 0
-  const closeSite = () => {
-    sites[current] = site.take()
-  }
-
-  function addSeries(history: History, series: number): void {
-    const { starts, days } = history
-    for (let at = starts[series]! + 1; at < starts[series + 1]!; at++) {
-      if (days[at]! - days[at - 1]! > widestGap) continue
-      const change = changeAt(history, at)
-      if (Number.isNaN(change)) continue
-      const place = calendar.placeOf(days[at]!)
-      market.add(place, change)
-      site.add(place, change)
-    }
-  }
-
-  return {
-    add(part) {
-      for (let series = 0; series + 1 < part.starts.length; series++) {
-        if (part.sites[series] !== current) closeSite()
-        current = part.sites[series]!
-        addSeries(part, series)
-      }
-    },
-    end() {
-      closeSite()
-      return { calendar, market: market.take(), siteOf: (at) => sites[at]! }
-    },
-  }
-}
-
-function openMeans(calendar: Calendar) {
-  const sums = new Float64Array(calendar.days.length)
-  const counts = new Int32Array(sums.length)
-  let first = sums.length
-  let end = 0
-  return {
-    add(place: number, change: number): void {
-      sums[place]! += change
-      counts[place]!++
-      if (place < first) first = place
-      if (place >= end) end = place + 1
-    },
-    /** The means of what was added, which is forgotten. */
-    take(): DayMeans {
-      const taken = { first, means: sums.slice(first, end) }
-      for (let at = 0; at < taken.means.length; at++) taken.means[at]! /= counts[first + at]!
-      sums.fill(0, first, end)
-      counts.fill(0, first, end)
-      first = sums.length
-      end = 0
-      return taken
-    },
-  }
-}
-
-function meanAt({ first, means }: DayMeans, place: number): number {
-  return means[place - first] ?? Number.NaN
-}
-
-/** The change from the check before, at the shallower depth of both. NaN: it went on below that depth, unseen. */
-function changeAt(history: History, at: number): number {
-  const { places, depths } = history
-  const depth = Math.min(depths[at]!, depths[at - 1]!)
-  const [now, before] = [placeDownTo(history, at, depth), placeDownTo(history, at - 1, depth)]
-  if (now > depth && before > depth && (places[at]! > depth || places[at - 1]! > depth)) return Number.NaN
-  return logs[now]! - logs[before]!
-}
-
-/** Logarithms of all places there are, one beyond the deepest search included. */
-const logs = Float64Array.from({ length: 32_768 }, (_, place) => Math.log(place))
 
 const lags = [
   { days: 1, oldest: 3, column: columnOf.change_1 },
@@ -325,23 +236,27 @@ const weekdayCos = Float64Array.from({ length: 7 }, (_, day) => Math.cos(angle *
 
 /** What the day, the site and the market tell. */
 function describeSurroundings(
-  today: number,
-  { calendar, market }: Surroundings,
-  site: DayMeans,
+  history: History,
+  series: number,
+  at: number,
+  { calendar, market, siteOf }: Surroundings,
   row: Float64Array,
 ): void {
+  const today = history.days[at]!
   const weekday = ((today % 7) + 7) % 7
   row[columnOf.weekday_sin] = weekdaySin[weekday]!
   row[columnOf.weekday_cos] = weekdayCos[weekday]!
-  const day = calendar.placeOf(today)
-  row[columnOf.site_change_1] = meanAt(site, day)
+  const site = siteOf(history.sites[series]!)
+  const place = calendar.placeOf(today)
+  const own = ownChange(history, series, at, today)
+  row[columnOf.site_change_1] = meanWith(site, place, own)
   let sum = 0
-  for (let i = day; i >= 0 && calendar.days[i]! > today - 7; i--) {
-    const change = meanAt(site, i)
+  for (let i = place; i >= 0 && calendar.days[i]! > today - 7; i--) {
+    const change = meanWith(site, i, ownChange(history, series, at, calendar.days[i]!))
     if (!Number.isNaN(change)) sum += change
   }
   row[columnOf.site_change_7] = sum
-  row[columnOf.market_change_1] = meanAt(market, day)
+  row[columnOf.market_change_1] = meanWith(market, place, own)
 }
 
 /** A volume older than so many months is not known any more; a change is against the mean of as many before. */

@@ -9,6 +9,8 @@ import {
   monthOrdinal,
   type SeriesName,
 } from './history.ts'
+import { joinRanks, type Ranks, unpack } from './packed-ranks.ts'
+import { declareHistory, fetchSeries, type SeriesRow, type Wanted } from './series-rows.ts'
 
 export type StoredHistory = {
   history: History
@@ -20,16 +22,26 @@ export type StoredHistory = {
 }
 
 const seriesPerFetch = 1_000
-const bytesPerRank = 12
 
 /**
- * Reads all usable ranks up to a day and the monthly volumes known by then, as of one moment. PostgreSQL packs each
- * series into one value, so that a million rows do not become a million objects, and leaves the days to be put in
- * order here: it would sort all rows by six columns, we sort some hundred numbers that mostly stand right already.
+ * Reads all usable ranks up to a day, or those of a sample of the keywords, and the monthly volumes known by then, as of one
+ * moment. Somebody who asks for one workspace gets all of its keywords beside those of the sample.
  */
-export async function readHistory(db: BatchDb, until?: string): Promise<StoredHistory> {
-  return asOfOneMoment(db, async (tx) => {
-    const ranks = await readRanks(tx, until)
+export async function readHistory(
+  db: BatchDb,
+  {
+    until,
+    keywordsKept = 1,
+    workspace,
+  }: { until?: string | undefined; keywordsKept?: number; workspace?: string } = {},
+): Promise<StoredHistory> {
+  const wanted: Wanted = {
+    until,
+    keywordsKept,
+    of: keywordsKept === 1 ? 'all' : workspace === undefined ? 'sample' : { workspace },
+  }
+  return asOfOneMoment(db, wanted, async (tx) => {
+    const ranks = await readRanks(tx, wanted)
     const lastDay = calendarOf(ranks.history)?.days.at(-1)
     const volumes = await readVolumes(
       tx,
@@ -52,18 +64,19 @@ export type HistoryInParts = {
   eachWithoutVolumes(act: (part: HistoryPart) => Promise<void>): Promise<void>
 }
 
-/** Some thousand series, all of each keyword. Sites are numbered across parts; keywords are not. */
+/** Some thousand series, all of each keyword, which those in the sample are known of. Sites are numbered across parts; keywords are not. */
 export type HistoryPart = { history: History; series: (SeriesName & { isRegistered: boolean })[] }
 
 const seriesPerPart = 4_000
 
-/** Lets somebody go through the history in parts, as often as they like, all as of one moment. */
+/** Lets somebody go through the whole history in parts, as often as they like, all as of one moment. */
 export async function withHistoryInParts<T>(
   db: BatchDb,
   act: (history: HistoryInParts) => Promise<T>,
-  size = seriesPerPart,
+  { keywordsKept = 1, size = seriesPerPart }: { keywordsKept?: number; size?: number } = {},
 ): Promise<T> {
-  return asOfOneMoment(db, async (tx) => {
+  const wanted: Wanted = { keywordsKept, of: 'all' }
+  return asOfOneMoment(db, wanted, async (tx) => {
     const calendar = await readCalendar(tx)
     const lastDay = calendar?.days.at(-1)
     const month = lastDay === undefined ? undefined : monthOrdinal(lastDay)
@@ -78,7 +91,7 @@ export async function withHistoryInParts<T>(
         await each(part)
       }
     }
-    await declareHistory(tx, undefined, 'scroll')
+    await declareHistory(tx, wanted, 'scroll')
     const done = await act({
       calendar,
       each: (each) => walk(each, month),
@@ -119,7 +132,7 @@ function lastKeywordIn(rows: readonly SeriesRow[]): number {
   return rows.findIndex(isLast)
 }
 
-function asOfOneMoment<T>(db: BatchDb, act: (tx: BatchTx) => Promise<T>): Promise<T> {
+function asOfOneMoment<T>(db: BatchDb, wanted: Wanted, act: (tx: BatchTx) => Promise<T>): Promise<T> {
   return db
     .transaction()
     .setIsolationLevel('repeatable read')
@@ -129,8 +142,8 @@ function asOfOneMoment<T>(db: BatchDb, act: (tx: BatchTx) => Promise<T>): Promis
       // Whoever works on a part may have to wait minutes for a core, and the server must not take that for a dead client.
       await sql`set local idle_in_transaction_session_timeout = 0`.execute(tx)
       await sql`set local work_mem = '64MB'`.execute(tx)
-      // All of it is read, so walking an index row by row would be the long way round.
-      await sql`set local enable_indexscan = off`.execute(tx)
+      // Where all of it is read, walking an index row by row would be the long way round.
+      if (wanted.of === 'all') await sql`set local enable_indexscan = off`.execute(tx)
       return act(tx)
     })
 }
@@ -146,49 +159,6 @@ async function readCalendar(tx: BatchTx): Promise<Calendar | undefined> {
   return calendarFrom(firstDay, counts)
 }
 
-type SeriesRow = {
-  workspace_id: string
-  keyword_id: bigint
-  key: string
-  engine: string
-  device: string
-  location: string
-  is_registered: boolean
-  packed: Buffer
-}
-
-/** With `scroll` PostgreSQL keeps the packed series, so that whoever goes through them again does not wait for them again. */
-async function declareHistory(
-  tx: BatchTx,
-  until: string | undefined,
-  scroll: 'scroll' | 'no scroll',
-): Promise<void> {
-  // Each rank is twelve bytes: day, place (negative: not found), depth and the first bytes of the page's hash.
-  await sql`
-    declare history ${sql.raw(scroll)} cursor for
-    select s.*, k.key, k.removed_at is null as is_registered
-    from (
-      select workspace_id, keyword_id, engine, device, location,
-             string_agg(
-               int4send(day - date '1970-01-01')
-                 || int2send(coalesce(position, -least(searched_depth + 1, 32767))::int2) || int2send(searched_depth)
-                 || case when url is null then '\\x00000000' else substring(decode(md5(url), 'hex') for 4) end,
-               ''::bytea) as packed
-      from batch.rank
-      where status <> 'failed' and day <= ${until ?? 'infinity'}::date
-      group by workspace_id, keyword_id, engine, device, location
-    ) s
-    join batch.keyword k on k.workspace_id = s.workspace_id and k.id = s.keyword_id
-    order by s.workspace_id, s.keyword_id, s.engine, s.device, s.location`.execute(tx)
-}
-
-/** The next series, each in day order; an empty list at the end. */
-async function fetchSeries(tx: BatchTx, count: number): Promise<SeriesRow[]> {
-  const { rows } = await sql<SeriesRow>`fetch ${sql.raw(String(count))} from history`.execute(tx)
-  for (const row of rows) row.packed = sortDays(row.packed)
-  return rows
-}
-
 type Index = ReturnType<typeof openIndex>
 
 function historyOf(rows: readonly SeriesRow[], sites: Index, keywords: Index) {
@@ -196,82 +166,59 @@ function historyOf(rows: readonly SeriesRow[], sites: Index, keywords: Index) {
     ...unpack(rows.map((row) => row.packed)),
     sites: Int32Array.from(rows, (row) => sites.of(row.workspace_id)),
     keywords: Int32Array.from(rows, (row) => keywords.of(row.key)),
+    ...inSampleOf(rows.map((row) => row.is_in_sample)),
   }
 }
 
-function seriesOf(row: SeriesRow): SeriesName & { isRegistered: boolean } {
-  const { workspace_id: workspaceId, keyword_id: keywordId, engine, device, location } = row
-  return { workspaceId, keywordId, engine, device, location, isRegistered: row.is_registered }
+/** Nothing where all of them are. */
+function inSampleOf(series: readonly boolean[]): Pick<History, 'inSample'> {
+  return series.every((one) => one) ? {} : { inSample: Uint8Array.from(series, Number) }
 }
 
-async function readRanks(tx: BatchTx, until: string | undefined) {
+function seriesOf(row: SeriesRow): SeriesName & { isRegistered: boolean } {
+  return { ...nameOf(row), isRegistered: row.is_registered }
+}
+
+function nameOf({ workspace_id, keyword_id, engine, device, location }: SeriesRow): SeriesName {
+  return { workspaceId: workspace_id, keywordId: keyword_id, engine, device, location }
+}
+
+async function readRanks(tx: BatchTx, wanted: Wanted) {
   const hash = createHash('sha256')
-  await declareHistory(tx, until, 'no scroll')
-  const all: SeriesRow[] = []
+  // Whether later keywords will belong to it depends on the share, so it is part of what was read.
+  if (wanted.keywordsKept < 1) hash.update(JSON.stringify({ keywords_kept: wanted.keywordsKept }))
+  await declareHistory(tx, wanted, 'no scroll')
+  const [sites, keywords] = [openIndex(), openIndex()]
+  const ranks: Ranks[] = []
+  const series: SeriesName[] = []
+  const siteOf: number[] = []
+  const keywordOf: number[] = []
+  const inSample: boolean[] = []
   for (let rows = await fetchSeries(tx, seriesPerFetch); rows.length > 0; ) {
+    // What is packed is gone with its rows, before the next are there.
+    ranks.push(unpack(rows.map((row) => row.packed)))
     for (const row of rows) {
       const { workspace_id, key, engine, device, location, packed } = row
       hash.update(JSON.stringify([workspace_id, key, engine, device, location, packed.length])).update(packed)
-      all.push(row)
+      series.push(nameOf(row))
+      siteOf.push(sites.of(workspace_id))
+      keywordOf.push(keywords.of(key))
+      inSample.push(row.is_in_sample)
     }
     rows = await fetchSeries(tx, seriesPerFetch)
   }
   await sql`close history`.execute(tx)
-  const keywords = openIndex()
-  const history = {
-    ...historyOf(all, openIndex(), keywords),
+  const history: History = {
+    ...joinRanks(ranks),
+    sites: Int32Array.from(siteOf),
+    keywords: Int32Array.from(keywordOf),
+    ...inSampleOf(inSample),
     sourceStarts: new Int32Array(keywords.names.length + 1),
     volumeStarts: new Int32Array(1),
     volumeMonths: new Int32Array(),
     volumes: new Float64Array(),
   }
-  const series = all.map(({ workspace_id, keyword_id, engine, device, location }) => ({
-    workspaceId: workspace_id,
-    keywordId: keyword_id,
-    engine,
-    device,
-    location,
-  }))
   return { history, series, keys: keywords.names, sha256: hash.digest('hex') }
-}
-
-/** A series in day order. Days are unique in it, so there is one such order. */
-function sortDays(packed: Buffer): Buffer {
-  const order = new Int32Array(packed.length / bytesPerRank)
-  let isSorted = true
-  for (let row = 0; row < order.length; row++) {
-    order[row] = row
-    isSorted &&= row === 0 || dayAt(packed, row) > dayAt(packed, row - 1)
-  }
-  if (isSorted) return packed
-  order.sort((a, b) => dayAt(packed, a) - dayAt(packed, b))
-  return Buffer.concat(
-    Array.from(order, (row) => packed.subarray(row * bytesPerRank, (row + 1) * bytesPerRank)),
-  )
-}
-
-function dayAt(packed: Buffer, row: number): number {
-  return packed.readInt32BE(row * bytesPerRank)
-}
-
-function unpack(packed: readonly Buffer[]): Pick<History, 'starts' | 'days' | 'places' | 'depths' | 'urls'> {
-  const starts = new Int32Array(packed.length + 1)
-  packed.forEach((bytes, at) => {
-    starts[at + 1] = starts[at]! + bytes.length / bytesPerRank
-  })
-  const rows = starts[packed.length]!
-  const [days, places] = [new Int32Array(rows), new Int16Array(rows)]
-  const [depths, urls] = [new Int16Array(rows), new Int32Array(rows)]
-  let row = 0
-  for (const bytes of packed) {
-    for (let at = 0; at < bytes.length; at += bytesPerRank, row++) {
-      days[row] = bytes.readInt32BE(at)
-      places[row] = bytes.readInt16BE(at + 4)
-      depths[row] = bytes.readInt16BE(at + 6)
-      urls[row] = bytes.readInt32BE(at + 8)
-    }
-  }
-  return { starts, days, places, depths, urls }
 }
 
 const keysPerQuery = 5_000

@@ -17,6 +17,8 @@ export type History = {
   sites: Int32Array<ArrayBuffer>
   /** The keyword of each series, as a dense index; one keyword in two workspaces is one. */
   keywords: Int32Array<ArrayBuffer>
+  /** 1 where a series is in the sample that is learnt from; others are there to be told of. Absent: all are in it. */
+  inSample?: Uint8Array<ArrayBuffer>
   /** Where the sources of each keyword's volumes begin, by name; one entry more than there are keywords. */
   sourceStarts: Int32Array<ArrayBuffer>
   /** Where the months of each source begin, oldest first; one entry more than there are sources. */
@@ -98,6 +100,13 @@ export function placeDownTo({ places, depths }: History, at: number, depth: numb
   const place = places[at]!
   if (place > 0) return place <= depth ? place : depth + 1
   return depths[at]! >= depth ? depth + 1 : Number.NaN
+}
+
+/** Logarithms of all places there are, one beyond the deepest search included. */
+export const logs: Float64Array = Float64Array.from({ length: 32_768 }, (_, place) => Math.log(place))
+
+export function isInSample({ inSample }: History, series: number): boolean {
+  return inSample?.[series] !== 0
 }
 
 const msPerDay = 86_400_000

@@ -21,9 +21,14 @@ export type Manifest = {
   }
   features: readonly string[]
   data: {
+    /** The usable ranks that were read, and the keywords that they are of. */
     rows: number
     examples: number
     keywords: number
+    /** The usable ranks that there were, about; absent in models made before a sample could be read, whose ranks are all. */
+    rows_stored?: number
+    /** The share of the keywords that was read: below 1 where there were more ranks than a training reads. */
+    keywords_kept?: number
     first_day: string
     last_day: string
     holdout_from: string

@@ -1,16 +1,11 @@
 import { threadScript } from '../../platform/package-files.ts'
 import { pieces } from '../../platform/pieces.ts'
 import type { BatchApp } from '../app.ts'
-import {
-  columnOf,
-  featureNames,
-  featuresOf,
-  gatherSurroundings,
-  type Surroundings,
-} from '../dataset/features.ts'
+import { columnOf, featureNames, featuresOf } from '../dataset/features.ts'
 import { dayName, dayOrdinal } from '../dataset/history.ts'
-import { type HistoryPart, withHistoryInParts } from '../dataset/history-rows.ts'
+import { type HistoryInParts, type HistoryPart, withHistoryInParts } from '../dataset/history-rows.ts'
 import { lastCompleteDay } from '../dataset/last-complete-day.ts'
+import { gatherSurroundings, type Surroundings } from '../dataset/surroundings.ts'
 import { type NaiveRule, naiveRules, signOf } from '../learning/rivals.ts'
 import { loadModel } from '../models/artifact.ts'
 import { predictWithReasons, type Reasons } from '../models/explain.ts'
@@ -76,11 +71,13 @@ export async function scoreAll(
   report: (fraction: number) => void,
 ): Promise<ScoringMetrics> {
   const metrics: ScoringMetrics = { predictions: 0, outcomes: 0 }
-  await withHistoryInParts(app.db, async ({ calendar, each, eachWithoutVolumes }) => {
+  // What surrounds a rank is told by the keywords that it was told by when the model learnt.
+  const { keywords_kept: keywordsKept = 1 } = active.manifest.data
+  const scoreParts = async ({ calendar, each, eachWithoutVolumes }: HistoryInParts) => {
     if (!calendar) return
     const ranks = calendar.rows.reduce((sum, count) => sum + count, 0)
     let passed = 0
-    const gathering = gatherSurroundings(calendar)
+    const gathering = gatherSurroundings(calendar, keywordsKept < 1)
     await eachWithoutVolumes(async ({ history }) => {
       gathering.add(history)
       passed += history.days.length
@@ -110,7 +107,8 @@ export async function scoreAll(
     })
     await storing.ended()
     await forgetOldPredictions(app, completeUntil)
-  })
+  }
+  await withHistoryInParts(app.db, scoreParts, { keywordsKept })
   return metrics
 }
 

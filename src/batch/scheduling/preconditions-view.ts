@@ -1,5 +1,5 @@
 import Type from 'typebox'
-import type { RankCounts } from './precondition-rows.ts'
+import type { RankCounts } from '../ranks/rank-count-rows.ts'
 import { rankRowsRequired } from './trigger-run.ts'
 
 /** What training has to go on, as callers see it. */

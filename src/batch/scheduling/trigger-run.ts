@@ -3,6 +3,7 @@ import { enqueue } from '../../platform/queue/queue.ts'
 import { type RefusalDetail, refuseRequest } from '../../platform/refusal.ts'
 import type { BatchApp, BatchDb, BatchTx } from '../app.ts'
 import { findActive } from '../models/model-rows.ts'
+import { countRanks, type RankCounts } from '../ranks/rank-count-rows.ts'
 import { refuse } from '../refusals.ts'
 import { type RunTask, type RunTrigger, runErrors, taskNamed } from '../runs/run.ts'
 import {
@@ -14,7 +15,6 @@ import {
 } from '../runs/run-rows.ts'
 import type { SourceKind, Sources } from '../sources/port.ts'
 import { anyTracker } from '../tracking/tracker-rows.ts'
-import { countRanks, type RankCounts } from './precondition-rows.ts'
 
 export const rankRowsRequired = 1000
 

@@ -8,6 +8,7 @@ import { type MakeRequest, makeModel } from './make-model.ts'
 const request: MakeRequest = {
   seed: 1,
   snapshot: { sha256: '', ranksSha256: '', volumesSha256: '' },
+  sample: { keywordsKept: 1 },
   active: undefined,
   onReject: 'keep',
 }

@@ -34,11 +34,16 @@ import { classSharesOf, type LadderPlan, type RungName } from './ladder-plan.ts'
 export type MakeRequest = {
   seed: number
   snapshot: { sha256: string; ranksSha256: string; volumesSha256: string }
+  /** Of which keywords the history is. */
+  sample: Sample
   /** The active model as it was judged, to be met on the same days, or why it cannot be; absent if there is none. */
   active: ActiveRival | { id: string; notComparable: string } | undefined
   /** What comes of a candidate that does not pass: it is kept as rejected, or class shares take its place. */
   onReject: 'keep' | 'class_shares'
 }
+
+/** Which share of the keywords was read, and about how many usable ranks all of them have; absent: what was read is all. */
+export type Sample = { keywordsKept: number; ranksStored?: number }
 
 /** `holdoutFrom`: the first day that it did not learn from. */
 type ActiveRival = { id: string; judged: Uint8Array; holdoutFrom: string }
@@ -231,6 +236,8 @@ function dataOf(
     rows: history.days.length,
     examples: examples.labels.length,
     keywords: new Set(history.keywords).size,
+    rows_stored: request.sample.ranksStored ?? history.days.length,
+    keywords_kept: request.sample.keywordsKept,
     first_day: dayName(firstDay),
     last_day: dayName(calendarOf(history)!.days.at(-1)!),
     holdout_from: dayName(climb.holdoutFrom),

@@ -39,7 +39,11 @@ export async function scoreModel(app: BatchApp, workspaceId: string): Promise<Mo
   const judged = await readJudged(app, active)
   if (!judged) return 'corrupt_model'
 
-  const { history, series } = await readHistory(app.db, lastCompleteDay(app))
+  const { history, series } = await readHistory(app.db, {
+    until: lastCompleteDay(app),
+    keywordsKept: active.manifest.data.keywords_kept ?? 1,
+    workspace: workspaceId,
+  })
   const { horizon_days: horizonDays } = active.manifest.label
   const from = dayOrdinal(active.manifest.data.holdout_from)
   const own = rowsFrom(

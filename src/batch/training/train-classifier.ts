@@ -1,10 +1,12 @@
 import { raiseAlarm } from '../../platform/alarm.ts'
 import { newId } from '../../platform/id.ts'
 import { release } from '../../platform/release.ts'
+import type { Day } from '../../platform/time.ts'
 import type { BatchApp, BatchTx } from '../app.ts'
 import { featureNames } from '../dataset/features.ts'
 import { readHistory } from '../dataset/history-rows.ts'
 import { lastCompleteDay } from '../dataset/last-complete-day.ts'
+import { keywordsKept, mostRanksRead } from '../dataset/sample.ts'
 import { activate, notComparable } from '../models/change-model.ts'
 import type { RegisteredModel } from '../models/manifest.ts'
 import { CorruptModel, decodeModel, sha256Of } from '../models/model-codec.ts'
@@ -18,9 +20,10 @@ import {
   pruneModels,
   setModelStatus,
 } from '../models/model-rows.ts'
+import { countRanks } from '../ranks/rank-count-rows.ts'
 import { RunFailed } from '../runs/run.ts'
 import { workRun } from '../runs/work-run.ts'
-import type { MadeModel, MakeRequest } from './make-model.ts'
+import type { MadeModel, MakeRequest, Sample } from './make-model.ts'
 import { trainInThread } from './train-in-thread.ts'
 
 const task = 'train_classifier'
@@ -30,11 +33,17 @@ const trainingSeed = 1
 
 const readingShare = 0.05
 
-/** Trains a classifier on all complete days, and puts it to use if it passes the gate. */
-export async function trainClassifier(app: BatchApp, { runId }: { runId: string }): Promise<void> {
+/** Trains a classifier on all complete days, of a long history on a sample of its keywords, and puts it to use if it passes the gate. */
+export async function trainClassifier(
+  app: BatchApp,
+  { runId }: { runId: string },
+  mostRanks = mostRanksRead,
+): Promise<void> {
   let registered: { id: string; artifact: Uint8Array } | undefined
   await workRun(app, runId, async (run) => {
-    const { history, sha256, parts } = await readHistory(app.db, lastCompleteDay(app))
+    const until = lastCompleteDay(app)
+    const sample = await chooseSample(app, until, mostRanks)
+    const { history, sha256, parts } = await readHistory(app.db, { until, keywordsKept: sample.keywordsKept })
     run.report(readingShare)
     const active = await findActive(app.db, task)
     const rival = active && (await rivalOf(app, active))
@@ -48,6 +57,7 @@ export async function trainClassifier(app: BatchApp, { runId }: { runId: string 
       {
         seed: trainingSeed,
         snapshot: { sha256, ...parts },
+        sample,
         active: rival,
         onReject: active ? 'keep' : 'class_shares',
       },
@@ -71,6 +81,12 @@ export async function trainClassifier(app: BatchApp, { runId }: { runId: string 
   if (!registered) return
   await writeCached(app, registered.id, registered.artifact)
   await openModelFiles(app)()
+}
+
+async function chooseSample(app: BatchApp, until: Day, mostRanks: number): Promise<Sample> {
+  const { usableRows } = await countRanks(app.db, until)
+  const share = keywordsKept(usableRows, mostRanks)
+  return share === 1 ? { keywordsKept: 1 } : { keywordsKept: share, ranksStored: usableRows }
 }
 
 /** Whether the active model was made by this release from just these data, and is whole. */

@@ -28,7 +28,12 @@ export async function verifyModel(
   if (!model) throw refuse('model_not_found')
   const { data, artifact, algorithm, gate, environment, features } = model.manifest
 
-  const { history, sha256, parts } = await readHistory(app.db, data.last_day)
+  // The keywords that it was made from, also where there are more by now and another sample would be read.
+  const sample = { keywordsKept: data.keywords_kept ?? 1, ranksStored: data.rows_stored ?? data.rows }
+  const { history, sha256, parts } = await readHistory(app.db, {
+    until: data.last_day,
+    keywordsKept: sample.keywordsKept,
+  })
   if (sha256 !== data.snapshot_sha256) {
     const now = { rows: history.days.length, keywords: new Set(history.keywords).size }
     const changes = []
@@ -43,6 +48,7 @@ export async function verifyModel(
     {
       seed: algorithm.seed,
       snapshot: { sha256, ...parts },
+      sample,
       active: undefined,
       onReject: gate.decision === 'fall_back' ? 'class_shares' : 'keep',
     },
@@ -61,8 +67,9 @@ export async function verifyModel(
 
 type Counts = { rows: number; keywords: number }
 
-function rankChange(then: Counts & { last_day: string }, now: Counts): string {
-  const until = `The rank history up to ${then.last_day}`
+function rankChange(then: Counts & { last_day: string; keywords_kept?: number }, now: Counts): string {
+  const sample = (then.keywords_kept ?? 1) < 1 ? ' of the keywords it was made from' : ''
+  const until = `The rank history${sample} up to ${then.last_day}`
   if (then.rows === now.rows && then.keywords === now.keywords)
     return `${until} has as many rows as before (${now.rows}), but some were corrected.`
   return `${until} has ${now.rows} usable rows of ${now.keywords} keywords instead of ${then.rows} of ${then.keywords}.`
