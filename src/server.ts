@@ -177,7 +177,7 @@ async function mountDocs(http: Http): Promise<void> {
         title: 'Rankledger',
         version: release,
         description:
-          'Recurring billing and keyword batch work behind one API. Every operation lists the codes of its errors; before any of them is reached, HTTP itself may say `invalid_http` (400), `route_not_found` (404), `method_not_allowed` (405), `request_timeout` (408), `expectation_failed` (417) or `headers_too_large` (431).',
+          'Recurring billing and keyword batch work behind one API. Every operation lists the codes of its errors; HTTP itself may say `invalid_http` (400), `route_not_found` (404), `method_not_allowed` (405), `request_timeout` (408), `expectation_failed` (417) or `headers_too_large` (431).',
         license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         contact: { name: 'Whoever runs this installation' },
       },

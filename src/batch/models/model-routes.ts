@@ -38,7 +38,7 @@ export const ModelBody = Type.Object(
     features: Type.Array(Type.String()),
     data: Part('The rows it was made from, with the hash that tells whether they are still the same'),
     metrics: Part(
-      'On the hold-out: this model, class shares, the best naive rule, and the model that was active; each also on the rows that were ranked at both ends',
+      'On the hold-out: this model, class shares, the best naive rule, the model that was active; each also on the rows that were ranked at both ends',
     ),
     rivals: Part('What anybody could say without a model: class shares, and the best naive rule’s'),
     gate: Part('Whether it may be used, and every check of that'),

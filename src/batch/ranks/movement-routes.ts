@@ -29,7 +29,7 @@ export function movementRoutes(http: Http, app: BatchApp): void {
         operationId: 'listMovements',
         summary: 'What rose, fell, entered and left on a day',
         description:
-          'Compared with the last good check before, at most 31 days back; today unless `day` says otherwise. Failed checks tell nothing, and neither does a series of which more than 30 % failed. `shares` counts the keywords that stood in the first 3, 10 and 100, of at most 100 series.',
+          'Compared with the last good check before, at most 31 days back; `day` is today by default. Failed checks tell nothing, and neither does a series of which more than 30 % failed. `shares` counts the keywords that stood in the first 3, 10 and 100, of at most 100 series.',
         tags: ['batch'],
         querystring: Type.Object(
           { workspace_id: Type.Optional(WorkspaceId), day: Type.Optional(Day), ...pageQuery },

@@ -31,8 +31,7 @@ export const RankForm = Type.Object(
     ),
     mean_position: Type.Optional(
       Type.Number({
-        description:
-          'Where the place is a mean over many searches: that mean, of which `position` is the rounding',
+        description: 'Where the place is a mean over many searches: that mean, unrounded',
       }),
     ),
     searched_depth: Type.Optional(Type.Number({ default: 100 })),

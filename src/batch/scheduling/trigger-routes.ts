@@ -18,7 +18,7 @@ export function triggerRoutes(http: Http, app: BatchApp): void {
         operationId: 'triggerRun',
         summary: 'Start a run of a batch task',
         description:
-          'Every task also starts by itself. `classifier` is another name of `train_classifier`. Training needs 1,000 rows in the rank history, predictions an active model, collecting a source. Tokens bound to a workspace may start one training an hour, all of them together; unchanged data train nothing.',
+          'Every task also starts by itself. `classifier` is another name of `train_classifier`. Training needs 1,000 rows in the rank history, predictions an active model, collecting a source. Tokens bound to a workspace may start one training an hour, all together; unchanged data train nothing.',
         tags: ['batch'],
         body: Type.Object(
           {

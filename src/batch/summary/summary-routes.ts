@@ -44,7 +44,7 @@ export function summaryRoutes(http: Http, app: BatchApp): void {
       config: { access: 'batch:read', limited: true, mayLag: true },
       schema: {
         operationId: 'getBatchSummary',
-        summary: 'How batch stands: keywords, what training has to go on, the last runs and the active model',
+        summary: 'How batch stands: keywords, data for training, the last runs and the active model',
         tags: ['batch'],
         querystring: WorkspaceQuery,
         response: { 200: success(SummaryView) },
