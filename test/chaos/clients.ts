@@ -130,7 +130,9 @@ function drawAsk(known: Knowledge, random: Random, wish: Wish): Ask | undefined 
           'global-monthly': known.provider.currencies.includes('USD') ? 1 : 0,
         }),
         payment_method: drawCard(known, random, account),
-        ...(random.chance(0.3) && { timezone: random.pick(['UTC', 'Asia/Seoul']) }),
+        ...(random.chance(0.3) && {
+          timezone: random.pick(['UTC', 'Asia/Seoul', 'America/New_York', 'Europe/Berlin']),
+        }),
         ...(random.chance(0.4) && { customer: { email: secret(known, `${account}.mail@chaos.example`) } }),
       })
     case 'setUp':
