@@ -114,6 +114,7 @@ function copyCode(): string {
     'src',
     'test',
     'migrations',
+    'tools',
     'package.json',
     'tsconfig.json',
     'vitest.config.ts',
@@ -165,9 +166,13 @@ function isOfConsole({ file }: PlantedBug): boolean {
 
 /** Browsers are served what was built. */
 async function buildConsole(copy: string): Promise<void> {
+  await build(copy, 'console', ['console'])
+}
+
+async function build(copy: string, what: string, args: readonly string[]): Promise<void> {
   const vite = join(copy, 'node_modules/vite/bin/vite.js')
-  const { code, output } = await run(copy, [vite, 'build', 'console', '--logLevel', 'warn'])
-  if (code !== 0) throw new Error(`The console cannot be built:\n${output}`)
+  const { code, output } = await run(copy, [vite, 'build', ...args, '--logLevel', 'warn'])
+  if (code !== 0) throw new Error(`The ${what} cannot be built:\n${output}`)
 }
 
 type Simulated = {
@@ -192,6 +197,8 @@ async function simulate(copy: string, provider = 'sandbox'): Promise<Simulated> 
 
 /** Runs one of the tests instead. The test that fails, or does not come to its end, is what gives the mistake away. */
 async function tell(copy: string, story: string): Promise<Simulated> {
+  // Some stories start the program itself, which must hold the mistake as well.
+  await build(copy, 'server', ['--config', 'tools/server.vite.ts'])
   const vitest = join(copy, 'node_modules/vitest/vitest.mjs')
   const patience = ['--testTimeout=200000', '--hookTimeout=200000', '--teardownTimeout=5000']
   const args = [vitest, 'run', story, '--reporter=json', ...patience]
