@@ -8,14 +8,3 @@ export function memoryOf(pid: number, which: keyof typeof fields): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
   return Number(new RegExp(`${fields[which]}:\\s+(\\d+)`).exec(status)?.[1]) / 1024
 }
-
-const ticksPerSecond = 100
-
-/** How long all threads of a process have had a processor, in seconds. */
-export function cpuSecondsOf(pid: number): number {
-  if (process.platform !== 'linux') return Number.NaN
-  // Its name, which may hold spaces, stands in brackets.
-  const [, after] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')
-  const [user, system] = after!.split(' ').slice(11, 13)
-  return (Number(user) + Number(system)) / ticksPerSecond
-}

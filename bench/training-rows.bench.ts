@@ -1,6 +1,7 @@
+import { cpuSecondsOf } from '../test/process-cpu.ts'
 import { startBuiltServe } from './built-serve.ts'
 import { count, onTwoStages } from './growing.ts'
-import { cpuSecondsOf, memoryOf } from './process-memory.ts'
+import { memoryOf } from './process-memory.ts'
 import { type BenchResult, interleave } from './result.ts'
 import { runTask } from './run-task.ts'
 import { sized } from './size.ts'

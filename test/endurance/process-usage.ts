@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { cpuSecondsOf, cpuSecondsOfServer } from '../process-cpu.ts'
 
 /** What a process holds and has used, as the kernel tells it. */
 export type Usage = {
@@ -7,9 +8,6 @@ export type Usage = {
   readonly threads: number
   readonly cpuSeconds: number
 }
-
-// The kernel counts processor time in hundredths of a second on every system Node runs on.
-const ticksPerSecond = 100
 
 export function usageOf(pid: number): Usage {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
@@ -27,8 +25,7 @@ export function postgresUsage(postmasterPid: number): { memoryMb: number; cpuSec
   const family = [postmasterPid, ...childrenOf(postmasterPid)]
   return {
     memoryMb: family.reduce((sum, pid) => sum + proportionalMb(pid), 0),
-    // The postmaster is charged with the time of every session that has ended.
-    cpuSeconds: family.reduce((sum, pid) => sum + cpuSecondsOf(pid), endedCpuSecondsOf(postmasterPid)),
+    cpuSeconds: cpuSecondsOfServer(postmasterPid),
   }
 }
 
@@ -43,24 +40,4 @@ function proportionalMb(pid: number): number {
     // A session that ended meanwhile holds nothing.
     return 0
   }
-}
-
-function cpuSecondsOf(pid: number): number {
-  try {
-    const stat = statOf(pid)
-    return (Number(stat[11]) + Number(stat[12])) / ticksPerSecond
-  } catch {
-    return 0
-  }
-}
-
-function endedCpuSecondsOf(pid: number): number {
-  const stat = statOf(pid)
-  return (Number(stat[13]) + Number(stat[14])) / ticksPerSecond
-}
-
-/** The fields after the name, which may itself hold spaces: the first is the state. */
-function statOf(pid: number): string[] {
-  const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  return text.slice(text.lastIndexOf(')') + 2).split(' ')
 }

@@ -1,5 +1,5 @@
+import { compareTexts } from '../../platform/compare-texts.ts'
 import { addDays, type Day, dayOf, parseDay, parseInstant } from '../../platform/time.ts'
-import { compareTexts } from '../compare-texts.ts'
 import { cleanKeyword, type KeywordRefusal } from '../keywords/keyword.ts'
 
 export const rankStatuses = ['ranked', 'not_in_depth', 'failed'] as const

@@ -1,5 +1,5 @@
+import { compareTexts } from '../../platform/compare-texts.ts'
 import { type Day, daysInMonth } from '../../platform/time.ts'
-import { compareTexts } from '../compare-texts.ts'
 import type { Keyword } from '../keywords/keyword.ts'
 import { dayRefusal, firstDay, type Horizon } from '../ranks/rank.ts'
 import type { VolumeKind, VolumeObservation } from './monthly-volume.ts'

@@ -1,3 +1,4 @@
+import { compareTexts } from '../../platform/compare-texts.ts'
 import { lockAccount } from '../accounts/account-rows.ts'
 import type { BillingApp, BillingTx } from '../app.ts'
 import { type Actor, insertAudit } from '../audit/audit-rows.ts'
@@ -45,7 +46,8 @@ export async function applyHistory(
   actor: Actor,
   onProgress: (done: number) => void = () => {},
 ): Promise<AppliedHistory> {
-  const inOrder = [...lines].sort((a, b) => (a.at === b.at ? compare(a.key, b.key) : compare(a.at, b.at)))
+  // Instants are written in one form and in UTC, so their text sorts as they do.
+  const inOrder = [...lines].sort((a, b) => compareTexts(a.at, b.at) || compareTexts(a.key, b.key))
   const forgotten = await listForgotten(app, inOrder)
   const done = { cancellations: 0, resumptions: 0, erasures: 0, trials: 0, tokens: 0 }
   const lostMethods: string[] = []
@@ -68,11 +70,6 @@ export async function applyHistory(
     onProgress(count)
   }
   return { ...done, lostMethods, lost, failed }
-}
-
-/** Instants are written in one form and in UTC, so their text sorts as they do. */
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }
 
 /** Events that stand in the database happened before the backup. */
